@@ -18,6 +18,7 @@
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
 # make site       the documents as a site, in build/site; what they show, run and compared
+# make kernels    machine code of native functions, as it is shipped: after a change of one of them
 # make format, make fixtures, make clean
 
 VENV ?= .venv
@@ -40,7 +41,7 @@ SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long ci mutants fuzz bench performance results executed structure baselines golden format fixtures clean
-.PHONY: toolchain site versions determinism scale reliability
+.PHONY: kernels toolchain site versions determinism scale reliability
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -84,6 +85,9 @@ executed: $(VENV)/.installed-dev toolchain
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py
+
+kernels: $(VENV)/.installed-dev
+	PYTHONPATH=. $(BIN)/python tools/ship_kernels.py
 
 golden: $(VENV)/.installed-dev
 	PYTHONPATH=. $(BIN)/python tools/golden_reports.py

@@ -61,7 +61,6 @@ def _error(kind: str, text: str) -> errors.SimulatorError:
 
 def _serve(pipe: Connection, request: RunRequest, settings: Sequence[Setting], jobs: int) -> None:
     """Measure, and send what comes of it: a head, and then the measurements."""
-    from simprof.profiler.engine import kernel_cache
     from simprof.profiler.session.session import compare_program
 
     try:
@@ -81,4 +80,3 @@ def _serve(pipe: Connection, request: RunRequest, settings: Sequence[Setting], j
     pipe.send_bytes(json.dumps(head).encode())
     for measurement in found.measurements:
         pipe.send_bytes(storage.to_bytes(measurement))
-    kernel_cache.keep()

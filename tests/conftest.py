@@ -33,7 +33,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from simprof.simulator.cpu import compiled
+from simprof.simulator.cpu import compiled, machine_code
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -55,7 +55,9 @@ INSTALL = "run `tools/install_toolchain.sh`"
 os.environ["SIMPROF_NO_CACHE"] = "1"  # no test depends on what earlier ones have kept
 # The commands that tests start keep their modules compiled, as an installation has them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-compiled.compile_here()  # tests call kernels that are parts of C functions
+# Tests call kernels that are parts of C functions. What they start takes what is shipped.
+_KEPT = Path(os.environ.get("NUMBA_CACHE_DIR") or ROOT / ".pytest_cache" / "numba")
+compiled.compile_here(_KEPT / machine_code.digest())
 
 pytest_plugins = ["tests.support.seeds", "tests.support.skips"]
 

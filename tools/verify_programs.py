@@ -26,7 +26,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from simprof.profiler.engine import kernel_cache
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import Input, build_name
 from simprof.profiler.experiments.suites.suite_file import load_suite
@@ -211,7 +210,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--strip", action="store_true", help="without symbols, too")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
-    kernel_cache.ensure()
     rows: list[Row] = []
     with scratch_directory("simprof-verify-compiled-") as scratch:
         for group in [options.group] if options.group else GROUPS:

@@ -36,7 +36,6 @@ from typing import Any
 
 import networkx as nx
 
-from simprof.profiler.engine import kernel_cache
 from simprof.profiler.profiles.cache_files import VARIABLE
 from simprof.profiler.request.request import (
     GuestOptions,
@@ -143,7 +142,6 @@ def _caller(frame: FrameType) -> str:
 
 def walks() -> dict[type, Walk]:
     """Run a program, and return where the parts of its request have been."""
-    kernel_cache.ensure()
     watcher = Watcher()
     with tempfile.TemporaryDirectory() as directory:
         os.environ[VARIABLE] = directory

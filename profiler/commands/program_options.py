@@ -285,11 +285,11 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     from simprof.profiler.engine import kernel_cache
 
     ready_engine(progress)
+    kernel_cache.begin()
     with progress_bar(wanted(progress)) as bar:
         give_way = None if bar is None else bar.give_way
         guest = replace(request.guest, before_output=give_way)
         yield replace(request, guest=guest, progress=bar)
-    kernel_cache.keep()
 
 
 def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> ContextChoice | None:

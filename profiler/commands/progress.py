@@ -17,7 +17,6 @@ SHORTEST_RATED = 1.0  # Seconds of a phase before which its rate says nothing
 DELAY = 2.0  # Seconds before a bar is shown: what is over by then needs none.
 PAUSE = 0.5  # Seconds that a program has written nothing for when the bar comes back
 TICK = 0.25  # Seconds after which it is drawn again
-COMPILING = "compiling the engine, once: 20 s"
 
 # Phases in which instructions are executed; in others their number stays.
 EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING, request.Phase.REPLAYING)
@@ -29,14 +28,17 @@ def wanted(choice: bool | None) -> bool:
 
 
 def ready_engine(choice: bool | None = None) -> None:
-    """Make native code ready; say on stderr what takes so long where that is to be compiled.
+    """Say on stderr what takes so long where native code is to be compiled.
 
     `choice`: Whether the user asked for progress; False: nothing is said.
     """
     from simprof.profiler.engine import kernel_cache
 
-    tell = partial(streams.write, streams.STDERR, f"simprof: {COMPILING}\n")
-    kernel_cache.ensure(None if choice is False else tell)
+    def tell(what: str) -> None:
+        streams.write(streams.STDERR, f"simprof: {what}\n")
+
+    if choice is not False:
+        kernel_cache.on_compiling(tell)
 
 
 @contextmanager

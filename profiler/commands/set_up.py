@@ -17,11 +17,11 @@ from simprof.profiler.profiles.cache_files import binaries
 def doctor_command(json_file: Path | None) -> int:
     """Check the installation; exit 0 if runs work."""
     outputs.check_outputs(json_file)
-    from simprof.profiler.engine import kernel_cache
+    from simprof.profiler.commands.progress import ready_engine
     from simprof.profiler.reports import doctor
     from simprof.profiler.session.diagnosis import diagnose
 
-    kernel_cache.ensure()
+    ready_engine()
     diagnosis = diagnose()
     if json_file != STANDARD_STREAM:
         streams.write(streams.STDOUT, doctor.render_text(diagnosis, streams.width(streams.STDOUT)))

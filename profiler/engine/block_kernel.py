@@ -435,11 +435,11 @@ if not kernels.PLAIN:
             call_part(get(k, kernels.SLOW_CALLBACK), status, address, 0)
 
     kernels.PARTS |= {
-        kernels.OPERATE_PART: operate_address(),
-        kernels.QUICK_PART: list_address(),
-        kernels.EXECUTE_PART: execute_hook.address,
-        kernels.SEARCH_PART: search_hook.address,
-        kernels.BUDGET_PART: budget_hook.address,
+        kernels.OPERATE_PART: operate_address,
+        kernels.QUICK_PART: list_address,
+        kernels.EXECUTE_PART: lambda: execute_hook.address,
+        kernels.SEARCH_PART: lambda: search_hook.address,
+        kernels.BUDGET_PART: lambda: budget_hook.address,
     }
 
 call_execute = compiled.for_python(execute)

@@ -198,7 +198,7 @@ MOST_PROGRAM_WORDS = 16
 CLOCK_WORDS = PROGRAM_WORDS + MOST_PROGRAM_WORDS
 
 
-PARTS: dict[int, int] = {}  # Clock word -> address of a part of the hook; filled below
+PARTS: dict[int, Callable[[], int]] = {}  # Clock word -> what returns the address of a part
 
 
 class KernelState(NamedTuple):
@@ -224,7 +224,7 @@ class KernelState(NamedTuple):
         for place, array in enumerate(self[1:]):
             self.clock[ROWS_POINTER + place] = array.ctypes.data
         for word, address in PARTS.items():
-            self.clock[word] = address
+            self.clock[word] = address()
 
     @property
     def address(self) -> int:
@@ -415,7 +415,7 @@ else:
         """`hashed_count` out of line."""
         hashed_count(k, at)
 
-    PARTS[HASH_PART] = hash_hook.address
+    PARTS[HASH_PART] = lambda: hash_hook.address
 
     @inline
     def count_in_table(k: int, at: int) -> None:

@@ -15,7 +15,7 @@ from simprof.simulator.errors import UsageError
 
 _PACKAGES = ("profiler", "simulator")
 # Those that read, write or make something that is kept.
-_LIBRARIES = ("numpy", "numba", "llvmlite", "unicorn")
+_LIBRARIES = ("numpy", "unicorn")
 _DIGEST = 4
 
 

@@ -24,7 +24,6 @@ which may open new code.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -354,11 +353,11 @@ class Exploration:
 def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], int]:
     """Return the kernel: as machine code, or in Python where that is done sooner."""
     # `words`: How much code there is.
-    at_hand = compiled.is_loaded() or "numba" in sys.modules
-    if compiled.is_plain() or not (at_hand or words > _SMALL):
-        return _in_python
     from simprof.profiler.recovery import exploration_native
 
+    at_hand = compiled.is_at_hand(exploration_native.__name__)
+    if compiled.is_plain() or not (at_hand or words > _SMALL):
+        return _in_python
     return exploration_native.obey
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from inspect import isfunction
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from simprof.simulator.cpu import compiled
 
 _types = compiled.types
 
-if not compiled.is_loaded():
+if compiled.is_here():
     from numba.extending import register_jitable
 
     for module in (idioms, k):
@@ -23,46 +22,9 @@ if not compiled.is_loaded():
                 register_jitable(function)
 
 
-def _array_of(kind: Any, dimensions: int = 1) -> Any:
-    """Make a function: (address, lengths) -> the C array there, to which nobody refers."""
-    # numba's own `carray` counts references, which C functions cannot do.
-    array = _types.Array(kind, dimensions, "C")
-
-    def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        from numba.np import arrayobj
-
-        untyped: Any = arrayobj
-        made = untyped.make_array(array)(context, builder)
-        size = context.get_abi_sizeof(context.get_data_type(kind))
-        address, *shape = arguments
-        strides = [context.get_constant(_types.intp, size)]
-        for length in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], length))
-        data = builder.inttoptr(address, made.data.type)
-        untyped.populate_array(
-            made, data, shape, strides, context.get_constant(_types.intp, size), None
-        )
-        return made._getvalue()
-
-    word = _types.int64
-    if dimensions == 1:
-
-        @compiled.intrinsic
-        def one(typing_context: Any, address: Any, length: Any) -> Any:
-            return array(word, word), make
-
-        return one
-
-    @compiled.intrinsic
-    def two(typing_context: Any, address: Any, rows: Any, columns: Any) -> Any:
-        return array(word, word, word), make
-
-    return two
-
-
-_bytes, _bools = _array_of(_types.uint8), _array_of(_types.boolean)
-_uint32s, _int32s, _int64s = map(_array_of, (_types.uint32, _types.int32, _types.int64))
-_table = _array_of(_types.int32, 2)
+_bytes, _bools = map(compiled.array_of, (_types.uint8, _types.boolean))
+_uint32s, _int32s, _int64s = map(compiled.array_of, (_types.uint32, _types.int32, _types.int64))
+_table = compiled.array_of(_types.int32, 2)
 
 
 @compiled.c_function(_types.int64(*[_types.int64] * 7), error_model="numpy", _nrt=False)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from simprof.profiler.engine import kernel_cache
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.simulator.cpu import machine_code
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ PROGRAM_HEADER_SIZE = 56
 def diagnose() -> Diagnosis:
     """Look at everything."""
     needed = check_python(), *check_dependencies(), check_engine(), check_trial_run()
-    return Diagnosis((*needed, check_kernel_cache(), *check_tools(), *check_viewers()))
+    return Diagnosis((*needed, check_kernels(), *check_tools(), *check_viewers()))
 
 
 def check_python() -> SystemCheck:
@@ -225,17 +226,16 @@ def trial_program() -> bytes:
     return header + segment + struct.pack(f">{len(TRIAL_CODE)}I", *TRIAL_CODE)
 
 
-def check_kernel_cache() -> SystemCheck:
-    """Look where compiled kernels are kept, which makes the next start fast."""
-    directories = kernel_cache.directories()
-    kernel_files = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
-    for directory, files in kernel_files:
-        if files:
-            detail = f"{files} kernel{'s' * (files != 1)} in {directory}"
-            return SystemCheck("kernel cache", True, False, detail)
-    detail = "empty: every start compiles the kernels again (some seconds)"
-    remedy = "export NUMBA_CACHE_DIR=~/.cache/simprof"
-    return SystemCheck("kernel cache", False, False, detail, remedy)
+def check_kernels() -> SystemCheck:
+    """Look where the machine code of kernels has come from."""
+    name, place = "machine code", kernel_cache.place()
+    if place == machine_code.shipped_file():
+        return SystemCheck(name, True, False, f"shipped: {place.name}")
+    why = f"none is shipped for {machine_code.target()} and these sources"
+    if place is not None:
+        return SystemCheck(name, True, False, f"{why}; compiled, and kept in {place.parent}")
+    detail = f"{why}; each start compiles it again (some 10 s)"
+    return SystemCheck(name, False, False, detail, "export XDG_CACHE_HOME=DIRECTORY")
 
 
 def check_tools() -> Iterator[SystemCheck]:

@@ -143,13 +143,10 @@ class Spawned:
 def begin(descriptor: int, parent: int) -> None:
     """Do what a spawned process is for: at its end of the pipe, until `parent` ends."""
     die_with(parent)
-    from simprof.profiler.engine import kernel_cache
     from simprof.simulator import stopping
+    from simprof.simulator.cpu import crash
 
     stopping.leave_to_parent()
-    kernel_cache.ensure()
-    from simprof.simulator.cpu import crash  # has native code
-
     crash.leave_to_parent()
     pipe = Connection(descriptor)
     serve, arguments = pipe.recv()

@@ -139,9 +139,8 @@ class Regenerator:
 
     def _walk(self) -> int:
         """Regenerate as far as native code can; say why that stopped."""
-        arguments = self._tables, self._stream, self._end, self._state
         while True:
-            status = kernel.regenerate(*arguments, self._stack, self._output, self._digests)
+            status = kernel.regenerate(self._tables, self._arrays(), self._end)
             if status == kernel.OUTPUT_FULL:
                 self._flush()
             elif status == kernel.STACK_FULL:
@@ -201,13 +200,15 @@ class Regenerator:
         self._state[kernel.DEPTH] = depth
 
     def _cross(self, *edges: int) -> None:
-        arguments = self._tables, self._stream, self._end, self._state, self._output
         for edge in edges:
             if self._state[kernel.WRITTEN] + 1 >= len(self._output):
                 self._flush()
-            status = kernel.cross(*arguments, edge)
+            status = kernel.cross(self._tables, self._arrays(), self._end, edge)
             if status != kernel.REACHED:
                 raise StopError(self._reason(status))
+
+    def _arrays(self) -> kernel.Walk:
+        return kernel.Walk(self._stream, self._state, self._stack, self._output, self._digests)
 
     def _flush(self) -> None:
         written = int(self._state[kernel.WRITTEN])

@@ -1,14 +1,12 @@
 """Regenerates executions from traces: BL94 figure 14 with a stack of active procedures.
 
-Imports numpy and numba only, besides what says whether numba keeps what it compiles. Blocks and
-edges have program-wide numbers. The position is a block, or an EXIT edge that has been crossed
-(`-2 - edge`), or `NOWHERE`.
+Imports numpy only, besides what makes C functions. Blocks and edges have program-wide numbers. The
+position is a block, or an EXIT edge that has been crossed (`-2 - edge`), or `NOWHERE`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +15,13 @@ from simprof.simulator.cpu import compiled
 
 Array = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
-def _jit(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile `function` on first use, cached on disk, without counting references."""
-    # It neither makes arrays nor keeps any: counting references to those of `Tables` with each use
-    # would take more time than all the rest.
-    return compiled.by_numba(function, _nrt=False)
-
-
-def _inline(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile `function` into each of its callers: a call passes the tables one by one."""
-    return compiled.by_numba(function, _nrt=False, inline="always")
+# Functions here neither make arrays nor keep any: counting references to those of `Tables` with
+# each use would take more time than all the rest. A call would pass the tables one by one, so that
+# all are compiled into their callers.
+_inline = compiled.jit(inline="always", _nrt=False)
+_types = compiled.types
 
 
 # Words of the state.
@@ -125,7 +116,7 @@ def decide(tables: Tables, block: int, token: int) -> int:
 
 
 @_inline
-def cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array, edge: int) -> int:
+def _cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array, edge: int) -> int:
     """Cross `edge`: read its token, note its target; return REACHED or what is wrong."""
     width = tables.width[edge]
     if width == UNMET:
@@ -216,8 +207,8 @@ def next_edge(tables: Tables, stream: Bytes, end: int, state: Array, stack: Arra
     return int(edge) if edge >= 0 else -STUCK - 1
 
 
-@_jit
-def regenerate(
+@_inline
+def _regenerate(
     tables: Tables,
     stream: Bytes,
     end: int,
@@ -226,11 +217,6 @@ def regenerate(
     output: Array,
     digests: Array,
 ) -> int:
-    """Regenerate from `state` on; return why that stopped."""
-    # - `stream`, `end`: The token stream and its length in bits.
-    # - `stack`: Blocks that wait for a call to return, -1 where no return by the graphs leads.
-    # - `output`: Receives the blocks.
-    # - `digests`: Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on.
     while True:
         if state[CROSSINGS] == state[LIMIT]:
             return REACHED
@@ -247,10 +233,73 @@ def regenerate(
             stack[state[DEPTH]] = max(state[PLACE], NOWHERE)
         state[DEPTH] = state[NEXT_DEPTH]
         state[BITS] = state[NEXT_BITS]
-        status = cross(tables, stream, end, state, output, edge)
+        status = _cross(tables, stream, end, state, output, edge)
         if status != REACHED:
             return status
         if state[CROSSINGS] % CHECKPOINT_SPAN == 0 and state[CHECKED]:
             number = state[CROSSINGS] // CHECKPOINT_SPAN - 1
             if number < len(digests) and digests[number] != state[DIGEST]:
                 return DIFFERS
+
+
+_bytes, _int64s = compiled.array_of(_types.uint8), compiled.array_of(_types.int64)
+
+
+@compiled.c_function(_types.int64(*[_types.int64] * 3), error_model="numpy", _nrt=False)
+def _walk_at(places: int, end: int, edge: int) -> int:
+    # Cross `edge`, or regenerate where it is -1. `places` are address and length of the arrays of
+    # `Walk`, and behind these of the tables, one by one.
+    p = _int64s(places, 42)
+    stream, state = _bytes(p[0], p[1]), _int64s(p[2], p[3])
+    stack, output = _int64s(p[4], p[5]), _int64s(p[6], p[7])
+    tables = Tables(
+        _int64s(p[10], p[11]),
+        _int64s(p[12], p[13]),
+        _int64s(p[14], p[15]),
+        _int64s(p[16], p[17]),
+        _int64s(p[18], p[19]),
+        _int64s(p[20], p[21]),
+        _int64s(p[22], p[23]),
+        _int64s(p[24], p[25]),
+        _int64s(p[26], p[27]),
+        _int64s(p[28], p[29]),
+        _int64s(p[30], p[31]),
+        _int64s(p[32], p[33]),
+        _int64s(p[34], p[35]),
+        _int64s(p[36], p[37]),
+        _int64s(p[38], p[39]),
+        _int64s(p[40], p[41]),
+    )
+    if edge >= 0:
+        return int(_cross(tables, stream, end, state, output, edge))
+    return int(_regenerate(tables, stream, end, state, stack, output, _int64s(p[8], p[9])))
+
+
+class Walk(NamedTuple):
+    """The arrays of a regeneration, besides the tables."""
+
+    stream: Bytes  # The token stream
+    state: Array
+    stack: Array  # Blocks that wait for a call to return, -1 where no return by the graphs leads
+    output: Array  # Receives the blocks
+    digests: Array  # Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on
+
+
+def _walk(tables: Tables, walk: Walk, end: int, edge: int) -> int:
+    places = np.array([(each.ctypes.data, len(each)) for each in (*walk, *tables)], np.int64)
+    return _walk_at(places.ctypes.data, end, edge)
+
+
+def regenerate(tables: Tables, walk: Walk, end: int) -> int:
+    """Regenerate from the state on; `end`: the stream's length in bits. Returns why it stopped."""
+    if compiled.is_plain():
+        stream, state, stack, output, digests = walk
+        return _regenerate(tables, stream, end, state, stack, output, digests)
+    return _walk(tables, walk, end, -1)
+
+
+def cross(tables: Tables, walk: Walk, end: int, edge: int) -> int:
+    """Cross `edge`: read its token, note its target; return REACHED or what is wrong."""
+    if compiled.is_plain():
+        return _cross(tables, walk.stream, end, walk.state, walk.output, edge)
+    return _walk(tables, walk, end, edge)

@@ -384,63 +384,26 @@ def test_doctor(tmp_path: Path) -> None:
 # --- speed of the start
 
 
-def test_second_start_compiles_nothing(fixture_elf: Find) -> None:
-    """Kernels are cached on disk (`tools/bench.py` shows what that is worth).
-
-    The first time numba loads what it has kept; machine code is kept then, for these variables,
-    and the next time nobody asks numba.
-    """
-    elf = fixture_elf("switches")
-    simprof("run", elf)
-    command = [
-        sys.executable,
-        "-c",
-        "from simprof.profiler.cli import main; main()",
-        "run",
-        str(elf),
-    ]
-    told = subprocess.run(
-        command,
-        env=os.environ | {"NUMBA_DEBUG_CACHE": "1"},
+def test_a_first_start_compiles_nothing_and_needs_no_place(
+    fixture_elf: Find, tmp_path: Path
+) -> None:
+    """Machine code is shipped: it is there where nothing can be kept, and nobody has a home."""
+    nowhere = "/proc/x"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "simprof",
+            "run",
+            "--mode=edges",
+            "--top=0",
+            fixture_elf("switches"),
+        ],
+        cwd=ROOT,
+        env=os.environ | {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "TMPDIR": nowhere},
         capture_output=True,
         text=True,
-        check=True,
-    ).stdout
-    assert "[cache] data loaded" in told or "[cache]" not in told
-    assert "[cache] data saved" not in told
-
-
-@pytest.mark.long
-def test_kernels_need_no_place_to_be_kept(fixture_elf: Find, tmp_path: Path) -> None:
-    """Where nothing may be written, a run compiles for itself; where something may, once."""
-    (tmp_path / "file").touch()
-    nowhere = str(tmp_path / "file" / "cache")
-    command = [
-        sys.executable,
-        "-c",
-        "from simprof.profiler.cli import main; main()",
-        "run",
-        "--mode=edges",
-        "--top=0",
-    ]
-
-    def lines(temporary: str) -> list[str]:
-        done = subprocess.run(
-            [*command, fixture_elf("switches")],
-            env=os.environ
-            | {"NUMBA_CACHE_DIR": nowhere, "XDG_CACHE_HOME": nowhere, "TMPDIR": temporary},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return [line for line in done.stderr.splitlines() if line.startswith("simprof: compiled")]
-
-    own = tmp_path / f"simprof-{os.geteuid()}" / "kernels"
-    (line,) = lines(nowhere)
-    assert line.startswith("simprof: compiled code is not kept: none of")
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-    assert lines(str(tmp_path)) == [
-        f"simprof: compiled code is kept in {own}: {nowhere} cannot be used"
-    ]
-    assert lines(str(tmp_path)) == []  # it has been kept: nothing is compiled
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "compil" not in done.stderr and "exit status 0" in done.stderr

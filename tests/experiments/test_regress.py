@@ -18,7 +18,6 @@ from simprof.profiler import cli
 from simprof.profiler.code import snippets_paths
 from simprof.profiler.code.snippet_parts import Generator
 from simprof.profiler.code.writer import Writer
-from simprof.profiler.engine import kernel_cache
 from simprof.profiler.experiments.regress import file as regress_file
 from simprof.profiler.experiments.regress import regress
 from simprof.profiler.experiments.regress.causes import (
@@ -379,12 +378,6 @@ def test_cost_parts_that_come_or_go() -> None:
 
 
 # --- programs
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """Compile kernels once."""
-    kernel_cache.ensure()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,9 +71,8 @@ def test_kinds_of_transfers_are_those_of_the_decoder() -> None:
 def test_small_programs_are_explored_without_compiled_code(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Importing numba takes longer, unless it has been imported already."""
-    monkeypatch.setattr(compiled, "is_loaded", lambda: False)
-    monkeypatch.setattr(sys, "modules", {})
+    """Compiling takes longer, where machine code is not at hand."""
+    monkeypatch.setattr(compiled, "is_at_hand", lambda module: False)
     assert exploration._kernel(1 << 18) is exploration._in_python
     monkeypatch.undo()
     assert exploration._kernel(1 << 19) is NATIVE

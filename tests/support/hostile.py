@@ -251,7 +251,7 @@ def doctor_report(width: int) -> str:
     remedy = "apt-get install gcc-12-sparc64-linux-gnu g++-12-sparc64-linux-gnu qemu-user"
     checks = (
         SystemCheck("python", True, True, "3.11.7 on Linux x86_64"),
-        SystemCheck("kernel cache", False, False, f"empty: {ESCAPES}", "export NUMBA_CACHE_DIR=x"),
+        SystemCheck("machine code", False, False, f"none: {ESCAPES}", "export XDG_CACHE_HOME=x"),
         SystemCheck("sparc64-linux-gnu-gcc-12", False, True, f"not installed; {WIDE}", remedy),
     )
     return doctor.render_text(Diagnosis(checks), width)

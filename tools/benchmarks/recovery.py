@@ -21,9 +21,6 @@ def measure(path: Path, name: str) -> Row:
 
     Another program's are recovered before, so that modules and native code are loaded.
     """
-    from simprof.profiler.engine import kernel_cache
-
-    kernel_cache.ensure()
     from simprof.profiler.recovery.recovery import recover
     from simprof.simulator.binary.elf import load
 

@@ -12,9 +12,6 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def prepare() -> None:
     """Have native code at hand, and file names in the corpora mean what they say."""
-    from simprof.profiler.engine import kernel_cache
-
-    kernel_cache.ensure()
     os.chdir(ROOT)
 
 

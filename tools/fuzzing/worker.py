@@ -225,12 +225,9 @@ def compile_once(targets: Iterable[Target]) -> int:
     Compiling takes longer than the share that a target has of a minute. The workers, and the
     commands that they start, take what is kept.
     """
-    from simprof.profiler.engine import kernel_cache
-
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory_disk()) as directory:
         for target in targets:
             _warm_up(target, Path(directory))
-    kernel_cache.keep()
     return DONE
 
 

@@ -78,19 +78,13 @@ def _serve(
     pipe: Connection, directory: str, run: Callable[[JobGroup], tuple[CellResult, ...]]
 ) -> None:
     """Do groups as they come, until there is nobody left to do them for."""
-    from simprof.profiler.engine import kernel_cache
-
     tempfile.tempdir = directory
     gc.set_threshold(YOUNG_OBJECTS)
 
     def answer(group: JobGroup) -> tuple[tuple[CellResult, ...], int]:
         return run(group), peak_memory()
 
-    def tidy_up() -> None:
-        kernel_cache.keep()
-        gc.collect()
-
-    answer_all(pipe, answer, tidy_up)
+    answer_all(pipe, answer, gc.collect)
 
 
 CONNECT_TIMEOUT = 10.0
@@ -155,9 +149,6 @@ def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
     """Run a group on whatever machine this is; None if its simprof is another one."""
     if engine_digest() != engine:
         return None
-    from simprof.profiler.engine import kernel_cache
-
-    kernel_cache.ensure()
     with _ONE_AT_A_TIME, scratch_directory("simprof-parcel-") as directory:
         return run_group(unpack(parcel, directory))
 

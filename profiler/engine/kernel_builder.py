@@ -1,0 +1,60 @@
+"""Makes machine code of native functions, in a process that does nothing else.
+
+    python -c "from simprof.profiler.engine.kernel_builder import main; main()" MODULE...
+
+writes a file as `machine_code` reads it, with the C functions of these modules, to stdout.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from simprof.simulator.cpu import compiled, linking
+
+ENGINE = (
+    "simprof.simulator.cpu.native",
+    "simprof.simulator.cpu.traps",
+    "simprof.simulator.cpu.crash",
+    "simprof.profiler.engine.kernels",
+    "simprof.profiler.engine.block_kernel",
+)
+"""Those that every run needs."""
+MODULES = (
+    *ENGINE,
+    "simprof.profiler.recovery.exploration_native",
+    "simprof.simulator.linux.native_contexts",
+    "simprof.profiler.engine.landing_kernel",
+    "simprof.profiler.engine.recording_kernel",
+    "simprof.profiler.engine.context_kernel",
+    "simprof.profiler.engine.replay_kernel",
+    "simprof.profiler.trace.regeneration_kernel",
+)
+"""All that have C functions."""
+_MAIN = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from simprof.profiler.engine.kernel_builder import main
+main(sys.argv[2:])
+"""
+
+
+def start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a process that makes the machine code of modules."""
+    words = [sys.executable, "-c", _MAIN, json.dumps(sys.path), *modules]
+    return subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=linking.environment()
+    )
+
+
+def main(modules: Sequence[str]) -> None:
+    """Write the machine code of modules to stdout."""
+    compiled.compile_here()
+    for module in modules:
+        importlib.import_module(module)
+    found = [compiled.compilers(module) for module in modules]
+    whole = {name: make for each in found for name, make in each.items()}
+    sys.stdout.buffer.write(linking.build(whole))
