@@ -34,6 +34,7 @@ MODULES = (
     "simprof.profiler.trace.regeneration_kernel",
 )
 """All that have C functions."""
+STDOUT = 1
 _MAIN = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -57,4 +58,6 @@ def main(modules: Sequence[str]) -> None:
         importlib.import_module(module)
     found = [compiled.compilers(module) for module in modules]
     whole = {name: make for each in found for name, make in each.items()}
-    sys.stdout.buffer.write(linking.build(whole))
+    code = linking.build(whole)
+    with open(STDOUT, "wb") as output:  # noqa: PTH123 - a descriptor
+        output.write(code)

@@ -25,24 +25,24 @@ _LIMIT = 4 << 20  # Bytes of files of machine code in a directory
 _ENGINE_SECONDS, _PART_SECONDS = 10, 5
 
 
-class _State:
+class _Building:
     process: subprocess.Popen[bytes] | None = None  # which makes the machine code of the engine
     tell: Callable[[str], None] | None = None
 
 
 def on_compiling(tell: Callable[[str], None]) -> None:
     """Have `tell` be told what is compiled, and how long that takes, when it begins."""
-    _State.tell = tell
+    _Building.tell = tell
 
 
 def begin() -> None:
     """Begin to make what every run needs, where that is not at hand, besides what is done next."""
     engine = kernel_builder.ENGINE
-    if compiled.is_at_hand(engine[-1]) or _State.process is not None:
+    if compiled.is_at_hand(engine[-1]) or _Building.process is not None:
         return
     if _kept(engine) is None:
-        _State.process = _start(engine)
-        atexit.register(_State.process.kill)
+        _Building.process = _start(engine)
+        atexit.register(_Building.process.kill)
 
 
 def provide(module: str) -> bytes:
@@ -52,7 +52,7 @@ def provide(module: str) -> bytes:
     code = _kept(modules)
     if code is not None:
         return code
-    process = _start(modules) if not is_engine or _State.process is None else _State.process
+    process = _start(modules) if not is_engine or _Building.process is None else _Building.process
     code = process.communicate()[0]
     if process.returncode or not machine_code.fits(code):
         raise EngineError(f"{module} could not be compiled: the reason is above")
@@ -73,11 +73,11 @@ def place() -> Path | None:
 
 
 def _start(modules: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    if _State.tell is not None:
+    if _Building.tell is not None:
         what, seconds = "the engine", _ENGINE_SECONDS
         if modules != kernel_builder.ENGINE:
             what, seconds = modules[-1].rpartition(".")[2], _PART_SECONDS
-        _State.tell(f"compiling {what}, once: about {seconds} s")
+        _Building.tell(f"compiling {what}, once: about {seconds} s")
     return kernel_builder.start(modules)
 
 

@@ -81,7 +81,7 @@ class _Linker:
     def __init__(self, data: bytes) -> None:
         from elftools.elf.elffile import ELFFile
 
-        self._file = ELFFile(io.BytesIO(data))
+        self._file: Any = ELFFile(io.BytesIO(data))
         self._symbols: Any = self._file.get_section_by_name(".symtab")
         self._starts: dict[int, int] = {}  # Section -> its place
         self.externals: dict[str, int] = {}  # Name -> place of the word with its address
@@ -98,21 +98,17 @@ class _Linker:
                 self._pad(section["sh_addralign"])
                 self._starts[number] = len(self._code)
                 self._code += section.data()
-        self._names = [
-            each.name
-            for each in self._symbols.iter_symbols()
-            if each["st_shndx"] == "SHN_UNDEF" and each.name
-        ]
+        names = self._undefined()
         self._stubs = {}
-        for name in self._names:
+        for name in names:
             self._pad(8)
             self._stubs[name] = len(self._code)
             self._code += _JUMP + bytes(4)
         start = machine_code.writable(len(self._code))
-        for number, name in enumerate(self._names):
+        for number, name in enumerate(names):
             self.externals[name] = start + 8 * number
             self._put(self._stubs[name] + 2, self.externals[name] - 4)
-        end = first = start + 8 * len(self._names)
+        end = first = start + 8 * len(names)
         for number, section in zero:
             end = -(-end // section["sh_addralign"]) * section["sh_addralign"]
             self._starts[number] = end
@@ -122,6 +118,10 @@ class _Linker:
             if section["sh_flags"] & 1 and (number, section) not in zero:
                 raise ValueError(f"there are variables with a value: {section.name}")
             self._relocate(number, section.name)
+
+    def _undefined(self) -> list[str]:
+        symbols = self._symbols.iter_symbols()
+        return [each.name for each in symbols if each["st_shndx"] == "SHN_UNDEF" and each.name]
 
     def _pad(self, alignment: int) -> None:
         self._code += bytes(-len(self._code) % max(alignment, 1))

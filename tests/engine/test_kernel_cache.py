@@ -48,8 +48,8 @@ def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setenv(machine_code.VARIABLE, "1")
     monkeypatch.setattr(kernel_builder, "start", made)
-    monkeypatch.setattr(kernel_cache._State, "process", None)
-    monkeypatch.setattr(kernel_cache._State, "tell", None)
+    monkeypatch.setattr(kernel_cache._Building, "process", None)
+    monkeypatch.setattr(kernel_cache._Building, "tell", None)
     monkeypatch.setattr(compiled, "is_at_hand", lambda module: False)
     return made
 
@@ -72,7 +72,7 @@ def test_the_engine_is_begun_early_and_is_one(builder: Builder) -> None:
         assert kernel_cache.provide(module) == builder.code
     assert builder.asked == [kernel_builder.ENGINE]
     assert said == ["compiling the engine, once: about 10 s"]
-    kernel_cache._State.process = None
+    kernel_cache._Building.process = None
     kernel_cache.begin()  # it is kept
     assert len(builder.asked) == 1
 

@@ -46,7 +46,11 @@ def test_kernels_import_numpy_and_numba_only(kernel: str) -> None:
         ("unicorn", {"simulator/cpu/cpu.py"}),
         (
             "elftools",
-            {"simulator/binary/debug_info.py", "simulator/binary/dwarf_lines.py"},
+            {
+                "simulator/binary/debug_info.py",
+                "simulator/binary/dwarf_lines.py",
+                "simulator/cpu/linking.py",
+            },
         ),
         ("capstone", {"simulator/isa/disassembly.py"}),
     ],
