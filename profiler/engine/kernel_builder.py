@@ -59,5 +59,5 @@ def main(modules: Sequence[str]) -> None:
     found = [compiled.compilers(module) for module in modules]
     whole = {name: make for each in found for name, make in each.items()}
     code = linking.build(whole)
-    with open(STDOUT, "wb") as output:  # noqa: PTH123 - a descriptor
+    with open(STDOUT, "wb") as output:
         output.write(code)
