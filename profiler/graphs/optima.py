@@ -15,8 +15,9 @@ tries all sets that can be the heaviest, and gives up on graphs that are too lar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.loops import depth_first, live_edges
@@ -26,6 +27,9 @@ LARGEST = 24  # Edges that can execute, of graphs whose optima are looked for
 STEPS = 20_000  # Sets that a search tries
 
 End = tuple[int, int]
+Classes = tuple[int, ...]  # Vertex -> a vertex that is the same for all that edges join
+Ways = tuple[int, ...]  # Vertex -> bits of those that ways lead to from it, itself among them
+State = TypeVar("State")  # What is known of free edges
 
 
 @dataclass(frozen=True)
@@ -55,46 +59,60 @@ def optima(cfg: ControlFlowGraph, weights: Sequence[float]) -> Optima | None:
     root = (cfg.exit, cfg.entry)
     chords = sum(weights[edge] for edge in tree.chords)
 
-    def tells_blocks(free: Collection[int]) -> bool:
-        pairs = [root, *(ends[edge] for edge in free)]
-        return _rank(cfg, pairs, double=False) == _rank(cfg, pairs, double=True)
+    # Counts of free edges are known up to circulations over these. Vertices' counts follow if each
+    # circulation leaves them as they are, so if it is one of the double cover, too. These are a
+    # part of all circulations, and are all if both graphs have equally many independent cycles
+    # (BL94's theorem in 3.3.1, as linear algebra): if each edge closes a cycle in both or neither.
+    def tells_blocks(free: tuple[Classes, Classes], edge: int) -> tuple[Classes, Classes] | None:
+        plain, double = free
+        source, target = ends[edge]
+        more = _joined(plain, source, target), _joined(double, source, outside + target)
+        return more if (more[0] is plain) == (more[1] is double) else None
 
-    def tells_run(free: Collection[int]) -> bool:
-        return not _two_ways(ends[edge] for edge in free)
+    def tells_run(free: Ways, edge: int) -> Ways | None:
+        return _with_edge(free, *ends[edge])
 
     forks = {v for v in depth_first(cfg).reached if v != cfg.entry and len(cfg.out_edges[v]) > 1}
     stops = {edge.source for edge in cfg.edges if edge.kind is EdgeKind.CALL_RETURN} | {cfg.exit}
+    stop_bits = sum(1 << vertex for vertex in stops)
 
-    def blocks_too(free: Collection[int]) -> bool:
-        pairs = [ends[edge] for edge in free]
-        return not _two_ways(pairs) and not any(_after(pairs, fork) & stops for fork in forks)
+    def blocks_too(free: Ways, edge: int) -> Ways | None:
+        ways = _with_edge(free, *ends[edge])
+        # Without cycles, no way leads from a vertex to itself.
+        if ways is None or any(ways[fork] & stop_bits & ~(1 << fork) for fork in forks):
+            return None
+        return ways
 
+    outside = cfg.vertex_count
+    doubled = _joined(tuple(range(2 * outside)), root[0], outside + root[1])
+    rooted = _joined(tuple(range(outside)), *root), doubled
+    still = tuple(1 << vertex for vertex in range(outside))
     return Optima(
         eprof_ecnt=chords,
         vprof_vcnt=_block_counters(cfg, [*ends.values(), root], weights),
-        vprof_ecnt=_least(live, weights, tells_blocks, chords),
-        trace_ewit=_least(inner, weights, tells_run, chords),
-        trace_blocking=_least(inner, weights, blocks_too, float("inf")),
+        vprof_ecnt=_least(live, weights, tells_blocks, rooted, chords),
+        trace_ewit=_least(inner, weights, tells_run, still, chords),
+        trace_blocking=_least(inner, weights, blocks_too, still, float("inf")),
         in_g_star=_all_piped([*ends.values(), root]),
     )
 
 
-def _nodes(pair: End, double: bool) -> End:
-    return (2 * pair[0], 2 * pair[1] + 1) if double else pair
+def _joined(classes: Classes, one: int, other: int) -> Classes:
+    """The classes with two joined; the same object if they are one."""
+    kept, gone = classes[one], classes[other]
+    if kept == gone:
+        return classes
+    return tuple([kept if each == gone else each for each in classes])
 
 
-# Counts of free edges are known up to circulations over these. Vertices' counts follow if each
-# circulation leaves them as they are, so if it is one of the double cover, too. These are a part of
-# all circulations, and are all if both graphs have equally many independent cycles, that is, equal
-# ranks (BL94's theorem in 3.3.1, as linear algebra).
-def _rank(cfg: ControlFlowGraph, pairs: Iterable[End], *, double: bool) -> int:
-    parent = list(range(2 * cfg.vertex_count))
-    rank = 0
-    for pair in pairs:
-        source, target = (find_root(parent, node) for node in _nodes(pair, double))
-        rank += source != target
-        parent[source] = target
-    return rank
+def _with_edge(ways: Ways, source: int, target: int) -> Ways | None:
+    """The ways with those over one more edge; None if two lead from some vertex to another:
+    diamonds, directed cycles.
+    """
+    behind, here = ways[target], 1 << source
+    if any(each & behind for each in ways if each & here):
+        return None
+    return tuple([each | behind if each & here else each for each in ways])
 
 
 def _block_counters(cfg: ControlFlowGraph, pairs: Iterable[End], weights: Sequence[float]) -> float:
@@ -104,7 +122,7 @@ def _block_counters(cfg: ControlFlowGraph, pairs: Iterable[End], weights: Sequen
     parent = list(range(2 * cfg.vertex_count))
     touched = set()
     for pair in pairs:
-        source, target = _nodes(pair, True)
+        source, target = 2 * pair[0], 2 * pair[1] + 1
         touched |= set(pair)
         parent[find_root(parent, source)] = find_root(parent, target)
     by_block = block_weights(cfg, weights)
@@ -119,36 +137,6 @@ def _block_counters(cfg: ControlFlowGraph, pairs: Iterable[End], weights: Sequen
     return cost
 
 
-def _after(pairs: Sequence[End], first: int) -> set[int]:
-    """The vertices that ways of one edge or more lead to from a vertex."""
-    found: set[int] = set()
-    work = [first]
-    while work:
-        vertex = work.pop()
-        more = {target for source, target in pairs if source == vertex} - found
-        found |= more
-        work.extend(more)
-    return found
-
-
-def _two_ways(pairs: Iterable[End]) -> bool:
-    """Whether two ways lead from some vertex to another: diamonds, directed cycles."""
-    edges = list(pairs)
-    out: dict[int, list[int]] = {}
-    for source, target in edges:
-        out.setdefault(source, []).append(target)
-    for first in out:
-        seen = {first}
-        work = [first]
-        while work:
-            for target in out.get(work.pop(), ()):
-                if target in seen:
-                    return True
-                seen.add(target)
-                work.append(target)
-    return False
-
-
 class _GivenUpError(Exception):
     """A search tried `STEPS` sets."""
 
@@ -156,18 +144,20 @@ class _GivenUpError(Exception):
 def _least(
     edges: Sequence[int],
     weights: Sequence[float],
-    allowed: Callable[[Collection[int]], bool],
+    allowed: Callable[[State, int], State | None],
+    none: State,
     known: float,
 ) -> float | None:
-    """The least cost of edges without which the others are allowed to be free. `known`: A cost that
-    can be had. Whatever is allowed stays so with fewer free edges.
+    """The least cost of edges without which the others are allowed to be free. `allowed`: What is
+    known of free edges, with one more; None if they may not all be free. `none`: What is known of
+    no edge. `known`: A cost that can be had. Whatever is allowed stays so with fewer free edges.
     """
     # Edges that cost nothing carry a counter.
     order = sorted((edge for edge in edges if weights[edge] > 0), key=lambda e: -weights[e])
     left = STEPS
     best = known
 
-    def search(place: int, free: list[int], cost: float) -> None:
+    def search(place: int, free: State, cost: float) -> None:
         nonlocal best, left
         if cost >= best:
             return
@@ -177,14 +167,13 @@ def _least(
         left -= 1
         if left < 0:
             raise _GivenUpError
-        free.append(order[place])
-        if allowed(free):
-            search(place + 1, free, cost)
-        free.pop()
+        more = allowed(free, order[place])
+        if more is not None:
+            search(place + 1, more, cost)
         search(place + 1, free, cost + weights[order[place]])
 
     try:
-        search(0, [], 0.0)
+        search(0, none, 0.0)
     except _GivenUpError:
         return None
     return best
