@@ -25,8 +25,8 @@ SAMPLE = [
     ("manypaths", "v8"),
 ]
 TRACES = ("witness", "bits", "bytes", "block-trace")
-LONG_RUNS = ("sieve",)
-"""A million steps, to be cut into paths anew for each setting: a minute a setting."""
+LONG_RUNS = ("bench", "floats", "pointers", "sieve")
+"""Many steps, a million even, to be cut into paths anew for each setting."""
 
 
 def check(
@@ -108,15 +108,15 @@ def test_every_mode_tells_what_a_compiled_program_executed(
 def test_every_mode_on_every_fixture(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
-    """Fixtures have different settings; those of six that follow one another have all."""
-    parts = 48 if name in LONG_RUNS else 6
+    """Fixtures have different settings; those of eight that follow one another have all."""
+    parts = 48 if name in LONG_RUNS else 8
     number = sorted(ARGUMENTS).index(name)
     check_fixture(fixture_elf, tmp_path, name, width, share_of_settings(number, parts))
 
 
 COMPILED = [*QUICK, *ENDINGS, *LONG][::14]
-PARTS = len(COMPILED)
-"""Each compiled program has its part of the settings; together they have all."""
+PARTS = 2 * len(COMPILED)
+"""Each compiled program has its part of the settings; together they have every second one."""
 
 
 @pytest.mark.long
@@ -126,4 +126,4 @@ PARTS = len(COMPILED)
 def test_every_mode_on_compiled_programs(
     compile_c: Callable[..., Path], tmp_path: Path, number: int
 ) -> None:
-    check_program(compile_c, tmp_path, COMPILED[number], share_of_settings(number, PARTS))
+    check_program(compile_c, tmp_path, COMPILED[number], share_of_settings(2 * number, PARTS))

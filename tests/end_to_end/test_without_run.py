@@ -2,14 +2,13 @@
 
 They run under qemu-user in the place of the original, so that their names are the same. Small
 programs have all modes. Code for a whole C library takes seconds a mode: programs with one take
-turns, two modes each. What only an edge profile guides (`tpp`) has one of the emulator here.
+turns. What only an edge profile guides (`tpp`) has one of the emulator here.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -37,9 +36,9 @@ ARGUMENTS = {"sieve": ["1"], "bench": ["1"], "deep": ["300"]}
 MODES = tuple(mode for mode in planned_modes() if not definition(mode).guided)
 
 
-def in_turn(number: int, each: int = 2) -> list[str]:
-    """Return the modes of a program of a list: where those of the one before it end."""
-    return list(islice(cycle(MODES), number * each, (number + 1) * each))
+def in_turn(number: int) -> list[str]:
+    """Return the mode of a program of a list: the one behind that of the program before it."""
+    return [MODES[number % len(MODES)]]
 
 
 class Bench:
@@ -152,6 +151,12 @@ TAKEN = [
     for number, path in enumerate(SOURCES)
     if number % 2 == 0 or "-nostdlib" in FLAGS.get(path.name, ())
 ]
+WITH_LIBRARY = [
+    path
+    for path in TAKEN
+    if "-nostdlib" not in FLAGS.get(path.name, ()) and path.parent.name != "threads"
+]
+"""These and the real programs have a mode each: together all modes."""
 
 REAL = ("bzip2", "minigzip", "mawk", "tinyscheme", "dblat2", "compress", "stones", "simulator")
 
@@ -171,8 +176,12 @@ def test_every_program_of_the_tests(
     )
     # Counters are not locked (docs/INSTRUMENT.md, *Threads*): threads that run at once may break
     # a hash table or a trace's buffer, and arrays lose counts alone.
-    threads = ["pp", "qpt2"] if source.parent.name == "threads" else None
-    modes = MODES if "-nostdlib" in flags else threads or in_turn(number)
+    if source.parent.name == "threads":
+        modes = [("pp", "qpt2")[number % 2]]
+    elif source in WITH_LIBRARY:
+        modes = in_turn(WITH_LIBRARY.index(source))
+    else:
+        modes = list(MODES)
     check(Bench(built, tmp_path, GIVEN.get(source.name, ())), modes)
 
 
@@ -183,4 +192,9 @@ def test_real_programs(tmp_path: Path, number: int, name: str) -> None:
     (case,) = of_suite("spec-like", [f"{name}/{(64, 32)[number % 2]}"])
     given = case.given
     stdin = b"" if given.stdin is None else given.stdin.read_bytes()
-    check(Bench(case.program, tmp_path, given.arguments, stdin, given.root), in_turn(number))
+    modes = in_turn(len(WITH_LIBRARY) + number)
+    check(Bench(case.program, tmp_path, given.arguments, stdin, given.root), modes)
+
+
+def test_each_mode_has_a_program_with_a_library() -> None:
+    assert len(WITH_LIBRARY) + len(REAL[::2]) >= len(MODES)

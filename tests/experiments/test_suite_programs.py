@@ -94,7 +94,7 @@ TINY = {
     "resonance": "11 1 3",
     "mersenne": "13 31",
     "crash": "1 2 4 3",
-    "links": "1 20",
+    "links": "1 8",
     "cells": "16 2 3",
 }
 SMALL = {

@@ -71,6 +71,7 @@ def simulate_settings(
     max_instructions: int | None = None,
     thread_seed: int = 0,
     sysroot: Path | None = None,
+    self_check: bool = True,
 ) -> Simulated:
     """Run `path` under simprof with modes that have options; measurements are by their names."""
     given = directory / "stdin"
@@ -92,11 +93,11 @@ def simulate_settings(
         program=path,
         guest=guest.with_host_paths(path),
         arguments=tuple(argument.encode() for argument in arguments),
-        self_check=True,
+        self_check=self_check,
     )
     try:
         observation = observe(request, settings)
-        measured = measure_all(observation, self_check=True)
+        measured = measure_all(observation, self_check=self_check)
         found = {s.name: m for s, m in zip(settings, measured, strict=True)}
     finally:
         for descriptor in descriptors:

@@ -47,7 +47,7 @@ from tests.support.figures import edge, letters, named, walk
 from tests.support.scheme_code import GENERATORS
 
 GRAPHS = 100
-LONG_GRAPHS = 1000
+LONG_GRAPHS = 500
 Walks = list[list[int]]
 
 
@@ -448,7 +448,7 @@ def test_more_random_graphs(mode: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.fresh_seeds(1000)
+@pytest.mark.fresh_seeds(500)
 @pytest.mark.parametrize("mode", CHECKS)
 def test_graphs_that_nobody_has_seen(mode: str, seed: int) -> None:
     check(mode, seed)

@@ -85,7 +85,7 @@ int main(int argc, char **)
     int sum = 0;
     for (int i = 0; i < 6; i++)
         try { sum += things[i % 2]->go(i); } catch (int n) { sum += 100 * n; }
-    for (int i = 0; i < 3; i++) { Cleaner c; try { Cleaner d; throw i; } catch (int k) { sum += k; } sum += safe(i); }
+    for (int i = 0; i < 1; i++) { Cleaner c; try { Cleaner d; throw i; } catch (int k) { sum += k; } sum += safe(i); }
     std::exception_ptr kept;
     try { across(2, 2); } catch (...) { kept = std::current_exception(); }
     try { std::rethrow_exception(kept); } catch (const Odd &e) { printf("%s again\n", e.what()); }
