@@ -32,7 +32,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def in_turn(names: Iterable[str]) -> Iterator[str]:
-    """Yield a case of every second program, its builds in turn, and every eighth other case."""
+    """Yield a case of every fourth program, its builds in turn, and every twelfth other case."""
     builds = defaultdict(list)
     others = []
     for name in names:
@@ -41,9 +41,9 @@ def in_turn(names: Iterable[str]) -> Iterator[str]:
             builds[suite, rest.partition("/")[2]].append(name)
         else:
             others.append(name)
-    for number, each in enumerate([*builds.values()][::2]):
+    for number, each in enumerate([*builds.values()][::4]):
         yield each[number % len(each)]
-    yield from others[::8]
+    yield from others[::12]
 
 
 ORDINARY = {*in_turn(CASES)}

@@ -123,7 +123,7 @@ def test_program_is_exact(cache: Path, plugin: Path, run: ProgramRun, width: str
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("name", "width"),
-    [("bzip2", 64), ("lua-error", 32)],
+    [("bzip2", 64), ("minigzip-files", 32)],
 )
 def test_ways_to_measure_agree(
     cache: Path, name: str, width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
