@@ -29,6 +29,12 @@ MODES = (
     "block-trace",
     "fifo",
 )
+# Variants of registers: graphs have no code that needs them
+REGISTERS = (
+    "qpt2:registers=scavenged:blocks=merged",
+    "qpt:registers=stolen",
+    "qpt2:registers=stolen",
+)
 VARIANTS = (
     "pp:table=hash",
     "pp:weights=uniform",
@@ -39,9 +45,7 @@ VARIANTS = (
     "qpt:placement=edge",
     "qpt:placement=mixed",
     "qpt:blocks=merged",
-    "qpt2:registers=scavenged:blocks=merged",
-    "qpt:registers=stolen",
-    "qpt2:registers=stolen",
+    *REGISTERS,
     "bittrace:table=hash",
     "tpp:cold=0.1:loop=0.5",
     "tpp:cold=1:loop=1",
@@ -56,6 +60,7 @@ VARIANTS = (
 )
 # Variants that graphs are enough to tell
 GRAPH_VARIANTS = (
+    "qpt2:blocks=merged",
     "kiter:k=3:hot=40",
     "kiter:give-up=50",
     "kiter:outer",
@@ -68,7 +73,7 @@ GRAPH_VARIANTS = (
     "qpt2:weights=forman",
     "pp:weights=forman",
 )
-GRAPH_SETTINGS = (*MODES, *VARIANTS, *GRAPH_VARIANTS)
+GRAPH_SETTINGS = (*MODES, *(x for x in VARIANTS if x not in REGISTERS), *GRAPH_VARIANTS)
 PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS, "tpp:first=10000")
 PROFILE_SETTINGS = ("edges", *MODES, "tpp:cold=10:loop=25:cold-always", "kiter:k=3")
 

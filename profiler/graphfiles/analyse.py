@@ -165,6 +165,11 @@ def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS)
     for. Raises UsageError if the options do not fit the graph, CountError or FlowError if counts
     contradict each other: defects of simprof.
     """
+    if (use := options.scheme.given("registers")) is not None:
+        raise UsageError(
+            f"{document.file}: --registers {use} has no effect on graphs, whose code has every "
+            "register free: leave it out"
+        )
     run = _run(document, options)
     answer = run_object(document, run, _options(options))
     answer["warnings"] += run.definition.notes(options.scheme, (document.cfg,))

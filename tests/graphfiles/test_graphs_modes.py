@@ -243,6 +243,8 @@ def test_enormous_counts_are_exact() -> None:
         (["--mode", "kiter:k=0"], "from 1 to 1000"),
         (["--mode", "kiter:k=1.5"], "1.5"),
         (["--mode", "qpt:placement=nowhere"], "placement=nowhere"),
+        (["--registers", "spilled"], "--registers spilled has no effect on graphs"),
+        (["--mode", "qpt2", "--registers", "stolen"], "--registers stolen has no effect on graphs"),
         (["--mode", "naive", "--enumerate"], "--enumerate lists paths"),
         (["--mode", "tpp", "--edge-profile", "missing.json"], "missing.json"),
         (["--mode", "tpp", "--edge-profile", "{graph}"], "is no edge profile of the graph"),
