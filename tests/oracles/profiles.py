@@ -17,10 +17,12 @@ from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeas
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
 from simprof.profiler.schemes.kiter.choice import GIVEN_UP
+from simprof.profiler.schemes.kiter.nested import NestedPlan
 from simprof.profiler.schemes.kiter.planner import GivenUpPlan
 from simprof.profiler.trace.regeneration import regenerate
 from tests.oracles import tpp
 from tests.oracles.brute import Path, branch_windows, split
+from tests.oracles.collapsed import OuterPath, every_loop, levels, split_outer
 from tests.oracles.exact import Simulated, early_of, edges_of
 from tests.oracles.iterations import KLoop, iterated_loops, split_iterations
 from tests.oracles.steps import Kind, Step
@@ -93,6 +95,8 @@ def _check_paths(
             assert _found(cfg, routine) == _paths(walks, lambda w: branch_windows(cfg, w, k)), place
         case "kiter" if isinstance(plan, GivenUpPlan):
             assert not routine.path_counts and measured.lost[GIVEN_UP], place
+        case "kiter" if isinstance(plan, NestedPlan):
+            assert _outer(cfg, routine) == outer_paths(cfg, plan, walks), place
         case "kiter":
             loops = _loops(cfg, plan)
             expected = _paths(
@@ -120,6 +124,27 @@ def _found(cfg: ControlFlowGraph, routine: RoutineProfile) -> dict[Path, int]:
     for path in routine.path_counts:
         found[Path(_blocks(cfg, path), path.edges, path.partial)] += path.count
     return dict(found)
+
+
+def _outer(cfg: ControlFlowGraph, routine: RoutineProfile) -> Counter[OuterPath]:
+    """What was measured, with how paths start and end, and what is collapsed on them."""
+    found: Counter[OuterPath] = Counter()
+    for path in routine.path_counts:
+        ends = str(path.start), str(path.end)
+        key = OuterPath(ends[0], _blocks(cfg, path), path.edges, path.collapsed, ends[1])
+        found[key] += path.count
+    return found
+
+
+def outer_paths(cfg: ControlFlowGraph, plan: NestedPlan, walks: Walks) -> Counter[OuterPath]:
+    """Cut every activation into the paths around collapsed loops and inside of them."""
+    got = {frozenset(loop.back_edges): loop.iterations for loop in plan.loops}
+    every = [*levels(cfg, every_loop(cfg), got, set(plan.cut_edges))]
+    found: Counter[OuterPath] = Counter()
+    for walk, count in walks.items():
+        for path in split_outer(cfg, walk, every):
+            found[path] += count
+    return found
 
 
 def _loops(cfg: ControlFlowGraph, plan: Any) -> list[KLoop]:
