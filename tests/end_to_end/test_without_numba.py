@@ -22,7 +22,7 @@ PROGRAM = """
 import shlex, sys
 from simprof.profiler.cli import run
 for line in sys.stdin.read().splitlines():
-    print("\nanswer", line, run(shlex.split(line)))
+    print(flush=True); print("answer", line, run(shlex.split(line)))
 for name in ("numba", "llvmlite"):
     assert name not in sys.modules, name
 """
@@ -42,7 +42,6 @@ show witness.simprof
 export --format=csv witness.simprof -o exported
 cfg {ELF}/switches.elf
 cfg --format=json -o graphs.json {ELF}/switches.elf
-explain graphs.json
 verify --mode=pp,witness --on=emulator {ELF}/calls.elf
 instrument --mode=witness -o traced.elf {ELF}/calls.elf
 run traced.elf
@@ -57,7 +56,8 @@ def test_no_command_imports_numba(tmp_path: Path) -> None:
     refused.mkdir()
     for name in ("numba", "llvmlite"):
         (refused / f"{name}.py").write_text(REFUSED)
-    words = "".join(f"run --mode={mode} {ELF}/calls.elf\n" for mode in registry.modes())
+    modes = [f"run --mode={mode} {ELF}/calls.elf" for mode in registry.modes()]
+    asked = [*modes, *COMMANDS.strip().splitlines()]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=tmp_path,
@@ -67,13 +67,12 @@ def test_no_command_imports_numba(tmp_path: Path) -> None:
             "HOME": str(tmp_path),
             "XDG_CACHE_HOME": str(tmp_path),
         },
-        input=words + COMMANDS,
+        input="".join(f"{line}\n" for line in asked),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    asked = [*words.splitlines(), *COMMANDS.split("\n")[1:-1]]
     answers = [line for line in done.stdout.splitlines() if line.startswith(f"{ANSWER} ")]
     # 4: the program has left activations as its routines do not return.
     assert [line for line in answers if line[-1] not in "04"] == []
