@@ -29,6 +29,7 @@ import networkx as nx
 
 import simprof
 from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.references import references
 from simprof.profiler.code.stolen import find_spills
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
@@ -140,16 +141,20 @@ def of_graphs(routines: Sequence[ControlFlowGraph]) -> Measures:
 
 def of_registers() -> Measures:
     """Yield how often routines keep registers that are stolen from the program."""
-    named = kept = 0
+    named = kept = recorded = referring = 0
     for program in PROGRAMS:
         recovered = simprof.recover(program)
         contexts = ProgramContexts(recovered)
         for at, cfg in enumerate(recovered.routines):
-            spills = find_spills(cfg, contexts.of(at), ())
+            spills, analysis = find_spills(cfg, contexts.of(at), ()), contexts.of(at).analysis
             named += len(spills.spilled) + len(spills.kept)
             kept += len(spills.kept)
+            for found in () if analysis is None else references(cfg, analysis.liveness):
+                recorded += sum(each.base == place for place, each in enumerate(found))
+                referring += len(found)
     yield "stolen-named", number(named)
     yield "stolen-kept", number(kept)
+    yield "recorded-references", part(recorded, referring)
 
 
 def is_endless(cfg: ControlFlowGraph) -> bool:
@@ -320,7 +325,7 @@ MODES = (
     "tpp", "tpp:cold-always", "kiter", "kiter:unoptimised", "kiter:hash-above=6000", "kiter:outer",
     "qpt2", "qpt2:blocks=folded", "qpt", "qpt:placement=vertex-optimal",
     "qpt:placement=edge-heuristic", "qpt:placement=mixed", "naive", "calls", "calls-optimal",
-    "witness", "bits", "bytes", "block-trace",
+    "witness", "witness:addresses", "bits", "bytes", "block-trace",
 )  # fmt: skip
 
 
@@ -357,6 +362,7 @@ def of_runs() -> Measures:
     yield "turns", percent(turns, turns + paths)
     for mode in ("witness", "bits", "bytes", "block-trace"):
         yield f"{mode}-bits", number(compared[mode].sizes["trace_bits"])
+    yield "address-bits", number(compared["witness:addresses"].sizes["address_bits"])
     yield from of_traces(compared["bytes"])
     arrays = [
         (paths.added, edges.added)

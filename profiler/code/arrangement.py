@@ -8,8 +8,8 @@ there would have to save.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from simprof.profiler.code.body_costs import body_cost, needs_of
@@ -26,6 +26,7 @@ from simprof.profiler.code.places import (
     place_blocks,
     place_edges,
 )
+from simprof.profiler.code.references import references
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
 from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
@@ -38,7 +39,7 @@ from simprof.profiler.code.spilling import NO_SPILL, Spill, Spiller
 from simprof.profiler.code.stolen import find_spills, with_spills
 from simprof.profiler.code.writer import join
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.actions import Action, WriteAddress
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import RegisterUse
 from simprof.simulator.binary.program import MachineKind
@@ -70,6 +71,8 @@ class Arrangement:
     path_register: str | None  # See `RoutineCode`
     jumping: frozenset[int]  # Edges whose code ends with a jump of its own
     spill: Spill = NO_SPILL  # Registers of the program that are the code's instead
+    # By block, and number in the block: the code that records addresses of data.
+    addresses: Mapping[tuple[int, int], BlockCodePlace] = field(default_factory=dict)
 
 
 def arrange(
@@ -126,9 +129,22 @@ class _Arranger:
         names = [STACK if r is None else r.text for r in access.registers]
         name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
         jumping = self._placed.jumping
+        recorded = dict(self._recorded(access)) if plan.addresses else {}
         return Arrangement(
-            self._cfg, self._actions, places, access, tops, ends, name, jumping, spill
+            self._cfg, self._actions, places, access, tops, ends, name, jumping, spill, recorded
         )
+
+    def _recorded(self, access: CounterAccess) -> Iterator[tuple[tuple[int, int], BlockCodePlace]]:
+        """Yield where addresses of data are recorded."""
+        context, analysis = access.context, access.context.analysis
+        # Graph files, which have no code, refer to no data.
+        by_block = () if analysis is None else references(self._cfg, analysis.liveness)
+        for block, found in enumerate(by_block):
+            for number, each in enumerate(found):
+                if each.base == number:
+                    actions, site = (WriteAddress(*each[:2]),), context.before(block, each.at)
+                    cost = body_cost(actions, access, site)
+                    yield (block, number), BlockCodePlace(block, each.at, site, actions, cost)
 
     def _access(
         self, places: Mapping[int, EdgePlace], context: RoutineContext, spill: Spill

@@ -105,6 +105,8 @@ class RoutineCode:
     block_end_snippets: Mapping[int, Snippet] = field(default_factory=dict)
     layout: CounterLayout = field(default_factory=CounterLayout)  # Where the counters are
     spill: Spill = NO_SPILL  # Registers of the program that are the code's instead
+    # Block, and number in it -> code that records an address of data (`references`).
+    address_snippets: Mapping[tuple[int, int], Snippet] = field(default_factory=dict)
 
     @property
     def spill_costs(self) -> Mapping[int, int]:
@@ -114,7 +116,8 @@ class RoutineCode:
     @property
     def count(self) -> int:
         """Number of snippets."""
-        return len(self.snippets) + len(self.block_snippets) + len(self.block_end_snippets)
+        in_blocks = len(self.block_snippets) + len(self.block_end_snippets)
+        return len(self.snippets) + in_blocks + len(self.address_snippets)
 
 
 def generate(
@@ -144,7 +147,9 @@ def generate(
         snippets[edge] = _finish(cfg, place, body, edge in arranged.jumping, actions[edge])
     block_snippets = {b: _block_snippet(place, access) for b, place in arranged.tops.items()}
     block_end_snippets = {b: _block_snippet(place, access) for b, place in arranged.ends.items()}
-    everything = (*snippets.values(), *block_snippets.values(), *block_end_snippets.values())
+    addresses = {n: _block_snippet(place, access) for n, place in arranged.addresses.items()}
+    at_blocks = (*block_snippets.values(), *block_end_snippets.values(), *addresses.values())
+    everything = (*snippets.values(), *at_blocks)
     size = sum(len(snippet.instructions) for snippet in everything) + arranged.spill.size
     return RoutineCode(
         snippets,
@@ -155,6 +160,7 @@ def generate(
         block_end_snippets,
         layout,
         arranged.spill,
+        addresses,
     )
 
 
@@ -221,6 +227,7 @@ class PieceKind(StrEnum):
     EDGE = "edge"
     BLOCK = "block"
     BLOCK_END = "block end"
+    ADDRESS = "address in"
 
 
 @dataclass(frozen=True)
@@ -293,7 +300,7 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
             places = tops if snippet.where == Where.TARGET_TOP else ends
             places[snippet.block, snippet.position].append(piece)
     at: dict[int, list[Piece]] = defaultdict(list)
-    for places in (tops, _block_pieces(code), ends):
+    for places in (tops, _block_pieces(code), _address_pieces(code), ends):
         for (block, position), pieces in places.items():
             behind = position == cfg.blocks[block].instructions  # no transfer passes by there
             (before if behind else at)[cfg.blocks[block].start + 4 * position] += pieces
@@ -325,6 +332,14 @@ def _block_pieces(code: RoutineCode) -> dict[tuple[int, int], list[Piece]]:
         for block, snippet in sorted(snippets.items()):
             assert snippet.position is not None
             places[block, snippet.position].append(Piece(kind, block, snippet))
+    return places
+
+
+def _address_pieces(code: RoutineCode) -> dict[tuple[int, int], list[Piece]]:
+    places: dict[tuple[int, int], list[Piece]] = defaultdict(list)
+    for (block, _), snippet in sorted(code.address_snippets.items()):
+        assert snippet.position is not None
+        places[block, snippet.position].append(Piece(PieceKind.ADDRESS, block, snippet))
     return places
 
 

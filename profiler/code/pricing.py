@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from simprof.profiler.code.arrangement import WordsNeededError, arrange
 from simprof.profiler.code.body_costs import BodyCost, body_cost
@@ -45,17 +45,22 @@ class RoutineCost:
     block_end_snippets: Mapping[int, SnippetCost]
     path_register: str | None
     spill_costs: Mapping[int, int] = field(default_factory=dict)
+    address_snippets: Mapping[tuple[int, int], SnippetCost] = field(default_factory=dict)
+
+    @property
+    def _groups(self) -> tuple[Mapping[Any, SnippetCost], ...]:
+        at_blocks = self.block_snippets, self.block_end_snippets
+        return (self.snippets, *at_blocks, self.address_snippets)
 
     @property
     def count(self) -> int:
         """Number of snippets."""
-        return len(self.snippets) + len(self.block_snippets) + len(self.block_end_snippets)
+        return sum(map(len, self._groups))
 
     @property
     def code_bytes(self) -> int:
         """Size of all snippets."""
-        groups = (self.snippets, self.block_snippets, self.block_end_snippets)
-        size = sum(cost.size for group in groups for cost in group.values())
+        size = sum(cost.size for group in self._groups for cost in group.values())
         return 4 * (size + sum(self.spill_costs.values()))
 
 
@@ -256,6 +261,7 @@ def routine_cost(
         {block: _block_cost(place.cost) for block, place in arranged.ends.items()},
         arranged.path_register,
         arranged.spill.costs,
+        {place: _block_cost(placed.cost) for place, placed in arranged.addresses.items()},
     )
 
 
@@ -277,7 +283,15 @@ def added(
     total = sum(edge_costs(code, edges, taken).values())
     for snippets in (code.block_snippets, code.block_end_snippets):
         total += sum(executions[block] * snippet.cost for block, snippet in snippets.items())
-    return total + sum(executions[block] * cost for block, cost in code.spill_costs.items())
+    return total + sum(executions[block] * cost for block, cost in inside_costs(code).items())
+
+
+def inside_costs(code: RoutineCode | RoutineCost) -> dict[int, int]:
+    """Return by block what each execution adds at the block's own instructions."""
+    costs = dict(code.spill_costs)
+    for (block, _), snippet in code.address_snippets.items():
+        costs[block] = costs.get(block, 0) + snippet.cost
+    return costs
 
 
 def edge_costs(
@@ -347,3 +361,16 @@ def trace_sizes(writer: TraceWriter | None, crossings: Sequence[int]) -> dict[st
         "trace_bits": writer.standard_bits(crossings),
         "minimal_trace_bits": writer.minimal_bits(crossings),
     }
+
+
+def address_sizes(
+    code: RoutineCode | RoutineCost | None, executions: Sequence[int], is64: bool
+) -> dict[str, int]:
+    """Return `address_bits`: what recorded addresses of data take; nothing where none are.
+
+    `executions`: Of each block, by id. `is64`: Whether addresses have 64 bits.
+    """
+    if code is None or not code.address_snippets:
+        return {}
+    times = sum(executions[block] for block, _ in code.address_snippets)
+    return {"address_bits": times * (64 if is64 else 32)}

@@ -239,7 +239,10 @@ def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
         )
     weights, saved = edge_weights(document, options.weights), options.scheme.edge_profile
     profile = edge_profile(document, saved) if definition.guided else None
-    return registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)
+    plan = registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)
+    if plan.plan.addresses:
+        raise UsageError(f"{options.mode}:addresses: a graph's blocks refer to no data")
+    return plan
 
 
 def _options(options: AnalysisOptions) -> dict[str, Any]:

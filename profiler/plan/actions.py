@@ -202,6 +202,18 @@ class WriteTrace(Event):
         return f"trace {self.value}:{self.width}"
 
 
+@dataclass(frozen=True)
+class WriteAddress(Event):
+    """`trace address`: the address that an instruction refers to is appended (BL94 4.2)."""
+
+    # block, position: The instruction; its code reads the registers that make the address.
+    block: int
+    position: int
+
+    def __str__(self) -> str:
+        return "trace address"
+
+
 def register_sum(constant: int) -> str:
     """Return `r + constant` in the papers' notation."""
     return f"r{constant:+d}" if constant else "r"

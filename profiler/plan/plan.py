@@ -82,6 +82,7 @@ class InstrumentationPlan:
     # Names of 32-bit words of the whole program that its code reads and writes: for all plans of a
     # scheme the same ones in the same order. They are 0 at first.
     words: tuple[str, ...] = ()
+    addresses: bool = False  # Whether it writes addresses of data (`code.references`).
 
     @property
     def counts_paths(self) -> bool:

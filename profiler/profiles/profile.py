@@ -355,7 +355,7 @@ class RunMeasurement:
     runs: int = 1  # How many runs were merged
     # What the scheme takes, by name: `counter_bytes`, `snippets` (instrumentation sites),
     # `code_bytes` (theirs, without run-time routines), and where it writes a trace `trace_bits` and
-    # `minimal_trace_bits` (with witnesses of as few bits as their number allows)
+    # `minimal_trace_bits` (with witnesses of as few bits as their number allows), `address_bits`
     sizes: Mapping[str, int] = field(default_factory=dict)
     # What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and where a
     # path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and

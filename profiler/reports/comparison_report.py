@@ -231,15 +231,17 @@ def _costs(rows: Sequence[NamedMeasurement]) -> Table:
 
 def _traces(rows: Sequence[NamedMeasurement]) -> Table:
     """List the sizes of traces: as written, and with tokens of as few bits as possible."""
-    table = columns(
-        text("mode"), *map(number, ("tokens", "bytes", "bytes, fewest bits", "instructions a byte"))
-    )
+    heads = ["tokens", "bytes", "bytes, fewest bits", "instructions a byte"]
+    with_addresses = any("address_bits" in measurement.sizes for _, measurement in rows)
+    heads += ["bytes of addresses"] if with_addresses else []
+    table = columns(text("mode"), *map(number, heads))
     for mode, measurement in rows:
         sizes = mode_facts.sizes(measurement)
         if (size := sizes.get("trace_bytes")) is not None:
             tokens, least = measurement.counts.get("trace_tokens", 0), sizes["minimal_trace_bytes"]
             per_byte = f"{measurement.base / size:.1f}" if size else "-"
-            table.add_row(mode, tokens, size, least, per_byte)
+            more = [sizes.get("address_bytes", "-")] if with_addresses else []
+            table.add_row(mode, tokens, size, least, per_byte, *more)
     return table
 
 

@@ -112,7 +112,7 @@ def sizes(measurement: RunMeasurement) -> dict[str, int]:
     named = dict(measurement.sizes)
     if "code_bytes" in named:
         named["snippet_instructions"] = named["code_bytes"] // INSTRUCTION_BYTES
-    for name in ("trace", "minimal_trace"):
+    for name in ("trace", "minimal_trace", "address"):
         if f"{name}_bits" in named:
             named[f"{name}_bytes"] = -(-named[f"{name}_bits"] // 8)
     return named
@@ -176,6 +176,7 @@ SIZE_NAMES = {
     "code_bytes": "bytes of code added",
     "trace_bytes": "bytes of trace",
     "minimal_trace_bytes": "bytes of trace with tokens of as few bits as possible",
+    "address_bytes": "bytes of addresses of data, in a file of their own",
 }
 
 

@@ -203,6 +203,11 @@ def instrument(
     calls = order.basis.calls
     copies = copy_routines(recovered, order.basis.contexts, codes, calls, shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
+    if any(plan.plan.addresses for plan in plans.values()):
+        raise UsageError(
+            f"{order.setting.name}: instrumented programs write one file of trace: instrument "
+            "without addresses"
+        )
     buffer, trace = scheme.code().stream, None
     if buffer is not None and any(plan.plan.buffers for plan in plans.values()):
         trace = Stream(buffer, packed=_calls(buffer.packing, codes.values()))

@@ -14,7 +14,9 @@ from simprof.profiler.code.pricing import (
     KnownCosts,
     RoutinePrice,
     added,
+    address_sizes,
     edge_costs,
+    inside_costs,
     plan_sizes,
     trace_sizes,
 )
@@ -115,10 +117,10 @@ def _blocks(routine: RoutineReading, code: CodeImage) -> Iterator[BlockCount]:
     """Yield where the routine's blocks are, how often they were executed, and at what cost."""
     executions, price = routine.events.block_counts, routine.price.code
     groups = () if price is None else (price.block_snippets, price.block_end_snippets)
-    spilled = {} if price is None else price.spill_costs
+    inside = {} if price is None else inside_costs(price)
     for block, count in zip(routine.events.cfg.blocks, executions, strict=True):
         cost = sum(group[block.id].cost for group in groups if block.id in group)
-        cost += spilled.get(block.id, 0)
+        cost += inside.get(block.id, 0)
         delayed = block.instructions >= 2 and code.delays(block.end - 8)
         yield BlockCount(
             block.start, block.instructions, block.is_slot, delayed, count, count * cost
@@ -329,7 +331,7 @@ class Measuring:
                 with_edges=not self._brief,
             ),
             counts=_counts(routine),
-            sizes=_sizes(routine),
+            sizes=_sizes(routine, self._observation.program.is64),
             lost={**_lost(routine), **self._misjudged(number, routine)},
             wraps=counters.largest >= WRAP,
             misguided=guided is not None and tuple(guided.edge_profile) != events.edges,
@@ -481,10 +483,11 @@ def _lost(routine: RoutineReading) -> dict[str, int]:
     return {**reading.lost, "unknown_edges": len(routine.events.edges)}
 
 
-def _sizes(routine: RoutineReading) -> dict[str, int]:
+def _sizes(routine: RoutineReading, is64: bool) -> dict[str, int]:
     """Return how much counters, code and trace take for one routine, by name."""
     plan, code = routine.plan, routine.price.code
     if plan is None:
         return {}
     traced = trace_sizes(routine.definition.trace_writer(plan), routine.events.edges)
+    traced |= address_sizes(code, routine.events.block_counts, is64)
     return {**plan_sizes(plan.plan, code, len(routine.counters.paths)), **traced}

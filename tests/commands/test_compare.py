@@ -217,6 +217,20 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
     assert data["modes"]["qpt"]["lost"]["unknown_edges"] > 0
 
 
+def test_addresses_of_data_have_a_size_beside_the_trace(
+    fixture_elf: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    modes = ["--mode", "witness,witness:addresses"]
+    assert cli.run(["compare", *modes, "--json", "-", str(fixture_elf("loops"))]) == 0
+    plain, more = json.loads(capfd.readouterr().out)["modes"].values()
+    assert "address_bytes" not in plain["sizes"]
+    assert more["sizes"]["address_bytes"] == more["sizes"]["address_bits"] // 8 > 0
+    assert more["sizes"]["trace_bits"] == plain["sizes"]["trace_bits"]
+    assert more["instructions"]["added"] > plain["instructions"]["added"]
+    assert cli.run(["compare", *modes, "--details", str(fixture_elf("loops"))]) == 0
+    assert "addresses" in capfd.readouterr().err.partition("Traces")[2]
+
+
 # --- text
 
 

@@ -167,6 +167,7 @@ def test_what_is_refused(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> N
     assert refused(capfd, text) == f"{text}: is not an ELF file; give a SPARC ELF program"
     assert "'hardware' runs nothing here" in refused(capfd, loops, "--on", "hardware")
     assert "--mode" in refused(capfd, loops, "--mode", "nonsense")
+    assert "write one file of trace" in refused(capfd, loops, "--mode", "bytes:addresses")
     assert "cannot be read" in refused(capfd, loops, "--stdin", tmp_path / "none")
     made = tmp_path / "made"
     assert cli.run(["instrument", str(loops), "--mode", "pp", "-o", str(made), "--json", "-"]) == 0

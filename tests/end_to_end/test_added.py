@@ -85,6 +85,21 @@ def test_full_trace_buffers_are_flushed(
 
 
 @pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("mode", "width"), [("witness", "v9"), ("bits", "v8"), ("witness", "v8plus")]
+)
+def test_recording_addresses_of_data(
+    fixture_elf: Callable[..., Path], tmp_path: Path, mode: str, width: str
+) -> None:
+    """`words` fills the buffer of addresses more than once."""
+    setting = f"{mode} addresses"
+    replays = check_added(
+        fixture_elf("words", width), stdin=TEXT, directory=tmp_path, width=width, only=[setting]
+    )
+    assert len(replays[setting].addresses) > 2 * TRACE_BYTES
+
+
+@pytest.mark.qemu
 def test_a_run_without_the_cost_of_flushes_is_found_out(
     fixture_elf: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -245,6 +245,7 @@ def test_enormous_counts_are_exact() -> None:
         (["--mode", "qpt:placement=nowhere"], "placement=nowhere"),
         (["--registers", "spilled"], "--registers spilled has no effect on graphs"),
         (["--mode", "qpt2", "--registers", "stolen"], "--registers stolen has no effect on graphs"),
+        (["--mode", "bits:addresses"], "a graph's blocks refer to no data"),
         (["--mode", "naive", "--enumerate"], "--enumerate lists paths"),
         (["--mode", "tpp", "--edge-profile", "missing.json"], "missing.json"),
         (["--mode", "tpp", "--edge-profile", "{graph}"], "is no edge profile of the graph"),

@@ -92,6 +92,7 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "qpt stolen": SchemeOptions(registers="stolen"),
         "qpt2 stolen": SchemeOptions(registers="stolen"),
         **{mode: SchemeOptions() for mode in ("naive", "calls", "calls-optimal", *TRACES)},
+        **{f"{mode} addresses": SchemeOptions(addresses=True) for mode in ("witness", "bits")},
     }
     return [Setting(name, name.split()[0], given) for name, given in options.items()]
 
@@ -145,6 +146,7 @@ def compare(simulated: Simulated, setting: Setting, logged: Logged, width: str) 
     assert measured.base == logged.instructions, setting.name
     if setting.mode in TRACES:
         assert measured.sizes["trace_bits"] == 8 * len(replay.trace) - replay.padding, setting.name
+        assert measured.sizes.get("address_bits", 0) == 8 * len(replay.addresses), setting.name
     else:
         by_routine = {routine.address: routine.added for routine in measured.routines}
         assert replay.added == by_routine, setting.name

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 HEAD = re.compile(r"^(\S.*) at (0x[0-9a-f]+): mode (\S+), ")
 BLOCK = re.compile(r"^  (slot )?(0x[0-9a-f]+):$")
 ORIGINAL = re.compile(r"^    (0x[0-9a-f]+)  ( ?)(\S.*?)(  ! now goes to stub \d+)?$")
-SUBJECT = re.compile(r"^  \+ (edge|block end|block) (\S.*?): (\S.*)$")
+SUBJECT = re.compile(r"^  \+ (edge|block end|block|address in) (\S.*?): (\S.*)$")
 COST = re.compile(r"^  \+ \d+ instructions? each time.*, ([a-z ]+)$")
 GENERATED = re.compile(r"^  \+      ?(\S.*)$")
 STUB = re.compile(r"^  stub \d+, from ")

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from tests.oracles.listing import ListedRoutine, Listing, Piece, lines_of
+from tests.oracles.sparc_text import ADDRESSES_FILE, Machine, Program, TextError, signed
 from tests.oracles.sparc_text import Activation as Registers
-from tests.oracles.sparc_text import Machine, Program, TextError, signed
 from tests.oracles.sparc_text import Step as Execute
 from tests.oracles.steps import Kind, Step
 
@@ -29,6 +29,8 @@ STACK_TOP = 0xF000_0000
 TRACE_END = 0x5000_E000
 TRACE_BYTES = 8192
 TRACE_POSITION = TRACE_END + 8
+ADDRESSES_POSITION = 0x5001_2008
+ADDRESSES_FLUSH = "address_flush"
 BUCKETS = 512
 WINDOW = re.compile(r"^(save|restore|return|rett)\b(.*)$")
 MOVES = re.compile(r"^(add|sub) %sp, (-?(?:0x)?[0-9a-f]+), %sp$")
@@ -75,6 +77,8 @@ class Replay:
         Instructions by routine, the last flush of a trace not among them.
     trace, padding
         What was written, and how many bits of the last byte are no part of it.
+    addresses
+        What was written of addresses of data. Registers are none of the program's, nor are these.
     """
 
     def __init__(self, graphs: Sequence[ControlFlowGraph], listing: Listing, width: str) -> None:
@@ -89,7 +93,7 @@ class Replay:
         }
         self.added: dict[int, int] = dict.fromkeys(self.routines, 0)
         self.states: dict[int, State] = {}
-        self.trace, self.padding = b"", 0
+        self.trace, self.padding, self.addresses = b"", 0, b""
 
     # -- the code by place
 
@@ -224,20 +228,29 @@ class Replay:
 
     def _last_flush(self) -> int:
         """Empty the buffer of what is left; return the instructions of that."""
+        spent = 0
+        if ADDRESSES_FLUSH in self.listing.symbols:
+            left = signed(self.machine.words[ADDRESSES_POSITION], 32) + TRACE_BYTES
+            written = len(self.machine.addresses)
+            spent = self._flush(ADDRESSES_FLUSH) if left else 0
+            self.addresses = bytes(self.machine.addresses[: written + left])
         name = next((s for s in self.listing.symbols if s.startswith("trace_flush")), None)
         if name is None:
-            return 0
+            return spent
         units = 8 if name == "trace_flush_bits" else 1
         position = signed(self.machine.words[TRACE_POSITION], 32)
         left = position + units * TRACE_BYTES
         written = len(self.machine.written)
-        before = self.machine.executed
-        if left:
-            self.machine.enter(Registers(self._fresh()))
-            self.program.add([f"call {name}", "nop"])(self.machine)
+        spent += self._flush(name) if left else 0
         last_bytes = -(-left // units)
         self.padding = (8 // units) * (units * last_bytes - left)
         self.trace = bytes(self.machine.written[: written + last_bytes])
+        return spent
+
+    def _flush(self, name: str) -> int:
+        before = self.machine.executed
+        self.machine.enter(Registers(self._fresh()))
+        self.program.add([f"call {name}", "nop"])(self.machine)
         spent, self.machine.executed = self.machine.executed - before, before
         return spent
 
@@ -313,6 +326,8 @@ def initial_words(listing: Listing) -> dict[int, int]:
     if flush:
         units = TRACE_BYTES * (8 if flush == {"trace_flush_bits"} else 1)
         words[TRACE_POSITION] = -units & 0xFFFFFFFF
+    words[ADDRESSES_POSITION], words[ADDRESSES_POSITION + 4] = -TRACE_BYTES, ADDRESSES_FILE
+    words[ADDRESSES_POSITION] &= 0xFFFFFFFF
     return words
 
 

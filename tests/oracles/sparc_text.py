@@ -23,6 +23,8 @@ DROPPED = 32  # where writes to %g0 go
 STACK = 0xE000_0000
 """Addresses from here on are an activation's own."""
 WRITE = 4
+ADDRESSES_FILE = 9
+"""The descriptor by which a `write` is one of addresses of data; others are the trace's."""
 
 
 class TextError(AssertionError):
@@ -55,7 +57,7 @@ class Machine:
         Instructions so far.
     words
         Memory below `STACK`, by the address of each word of 4 bytes.
-    written
+    written, addresses
         What the program's `write` was given.
     """
 
@@ -63,7 +65,7 @@ class Machine:
         self.mask = 0xFFFFFFFF if is_v8 else 0xFFFFFFFFFFFFFFFF
         self.words = words
         self.executed = 0
-        self.written = bytearray()
+        self.written, self.addresses = bytearray(), bytearray()
         self.activation = Activation([])
         self.r: list[int] = []
         self.n = self.z = self.v = self.c = 0
@@ -120,7 +122,8 @@ class Machine:
         """Do `write`, all at once; anything else is refused."""
         if self.r[1] != WRITE:
             raise TextError(f"system call {self.r[1]}")
-        self.written += bytes(self.load_byte(self.r[9] + k) for k in range(self.r[10]))
+        file = self.addresses if self.r[8] == ADDRESSES_FILE else self.written
+        file += bytes(self.load_byte(self.r[9] + k) for k in range(self.r[10]))
         self.r[8], self.c = self.r[10], 0
 
     # -- arithmetic

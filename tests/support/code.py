@@ -10,8 +10,9 @@ from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
 from simprof.profiler.schemes.tracing.flush import (
+    ADDRESSES_BUFFER,
     TRACE_BUFFER,
-    TRACE_END,
+    address_flush_routine,
     flush_routine,
 )
 from simprof.simulator.binary.program import MachineKind
@@ -23,11 +24,11 @@ from tests.support.snippets import Case, Runner, check_preserved, check_stack
 R = Register
 
 
-def writing_routine(machine: MachineKind, packed: bool) -> list[Item]:
-    """The flush routine, its system call replaced: everything is written at once."""
+def writing_routine(routine: Sequence[Item]) -> list[Item]:
+    """A flush routine, its system call replaced: everything is written at once."""
     items: list[Item] = []
     traps = 0
-    for item in flush_routine(machine, packed):
+    for item in routine:
         is_trap = getattr(item, "text", "").startswith("ta ")
         traps += is_trap
         items.append(asm.arithmetic("addcc", R.O2, 0, R.O0) if is_trap else item)
@@ -38,12 +39,17 @@ def writing_routine(machine: MachineKind, packed: bool) -> list[Item]:
 class Tracer:
     """A bench with a trace buffer, and the bits that must be in it."""
 
-    def __init__(self, machine: MachineKind, packed: bool, seed: int = 1) -> None:
+    def __init__(
+        self, machine: MachineKind, packed: bool, seed: int = 1, *, addresses: bool = False
+    ) -> None:
         self.runner = Runner(machine, seed)
         self.bench = self.runner.bench
         self.packed = packed
         self.machine = machine
-        routine = writing_routine(machine, packed)
+        self.buffer = ADDRESSES_BUFFER if addresses else TRACE_BUFFER
+        self.end = self.buffer + TRACE_SIZE
+        flush = address_flush_routine(machine) if addresses else flush_routine(machine, packed)
+        routine = writing_routine(flush)
         self.symbols = self.runner.symbols | self.bench.place(routine, RUNTIME_BASE + 0x4000)
         self.bits: list[int] = []
         self.flushed: list[int] = []
@@ -55,7 +61,7 @@ class Tracer:
 
     def set_position(self, written: int) -> None:
         word = (written - self.units) & 0xFFFFFFFF
-        self.bench.write(TRACE_END + POSITION, word.to_bytes(4, "big"))
+        self.bench.write(self.end + POSITION, word.to_bytes(4, "big"))
 
     def run(self, case: Case, actions: Sequence[Action], bits: Sequence[int]) -> Body:
         """Execute the code of `actions`, which must append `bits`."""
@@ -77,18 +83,18 @@ class Tracer:
         """The whole buffer has been written; what came behind it is at its start."""
         expected, self.bits = self.bits[: 8 * TRACE_SIZE], self.bits[8 * TRACE_SIZE :]
         self.flushed += expected
-        assert self.bench.read(TRACE_BUFFER, TRACE_SIZE)[8:] == pack(expected)[8:]
+        assert self.bench.read(self.buffer, TRACE_SIZE)[8:] == pack(expected)[8:]
         self.check()
 
     def check(self) -> None:
         """The buffer holds `bits`, and the position tells how many."""
         unit = 1 if self.packed else 8
-        position = self.bench.word(TRACE_END + POSITION) - (1 << 32)
+        position = self.bench.word(self.end + POSITION) - (1 << 32)
         assert position + self.units == len(self.bits) // unit
         whole = len(self.bits) // 8
-        assert self.bench.read(TRACE_BUFFER, whole) == pack(self.bits[: 8 * whole])
+        assert self.bench.read(self.buffer, whole) == pack(self.bits[: 8 * whole])
         if left := len(self.bits) % 8:
-            last = self.bench.read(TRACE_BUFFER + whole, 1)[0] & (1 << left) - 1
+            last = self.bench.read(self.buffer + whole, 1)[0] & (1 << left) - 1
             assert last == int("".join(map(str, self.bits[-left:])), 2)
 
 

@@ -77,6 +77,7 @@ FIGURES = (
     Figure("snippets", ("sizes", "snippets"), "instrumentation sites"),
     Figure("code_bytes", ("sizes", "code_bytes"), "bytes of code added"),
     Figure("trace_bits", ("sizes", "trace_bits"), "bits of trace"),
+    Figure("address_bits", ("sizes", "address_bits"), "bits of addresses of data"),
     Figure("executed_paths", ("facts", "paths"), "different paths executed"),
     Figure("path_executions", ("facts", "executions"), "executions of paths"),
     Figure("cold_paths", ("lost", "cold_paths"), "path executions counted together"),

@@ -12,6 +12,7 @@ from simprof.profiler.schemes.definition import (
     SchemeCode,
     SchemeDefinition,
     StateScope,
+    flag,
 )
 
 
@@ -33,6 +34,24 @@ def _witnesses(order: PlanOrder) -> RoutinePlan:
     return plan_witness(order.cfg, weights=order.weights)
 
 
+ADDRESSES = flag(
+    "addresses",
+    "the addresses of data, too, in a file of their own, less those that follow from others of "
+    "the same block (programs only, and not in `instrument`).",
+)
+
+
+def _planner(plan: Callable[[PlanOrder], RoutinePlan]) -> Callable[[PlanOrder], RoutinePlan]:
+    def planned(order: PlanOrder) -> RoutinePlan:
+        from simprof.profiler.schemes.tracing.planner import TracePlan, with_addresses
+
+        found = plan(order)
+        assert isinstance(found, TracePlan)
+        return with_addresses(found) if ADDRESSES.of(order.options) else found
+
+    return planned
+
+
 def _code() -> SchemeCode:
     from simprof.profiler.schemes.tracing.code import CODE
 
@@ -44,9 +63,9 @@ def _trace(mode: str, what: str, plan: Callable[[PlanOrder], RoutinePlan]) -> Sc
         mode=mode,
         description=f"a trace of {what}",
         collects=ProfileKind.TRACE,
-        plan=plan,
+        plan=_planner(plan),
         reads=("weights",),
-        options=(LAYOUT,),
+        options=(ADDRESSES, LAYOUT),
         code=_code,
         scope=StateScope.PROGRAM,
     )

@@ -13,6 +13,8 @@ TRACE_SIZE = 8192
 POSITION = 8  # Behind these: where the position in the buffer is (`flush`)
 # Where tokens are collected (`flush`). Its position says how many bits of the last byte count.
 TRACE = Buffer("trace", size=0x4000, kept=(TRACE_SIZE + POSITION, 4))
+# Where addresses of data are, in the same way: they go to a file of their own.
+ADDRESSES = Buffer("addresses", offset=0x4000, size=0x4000)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ A token of a byte, its buffer not full: `sethi; ld; mov; stb; add; st`, and two 
 instructions that test the position. Packed tokens of one bit shift the last byte of the buffer:
 `sethi; ld; sra; ldub; sll; or; stb; add; st`. Longer ones are written eight bits at a time at
 most; such a piece ends in the byte where it begins or in the next, and is stored to both, the
-second store being the one that counts where they are one.
+second store being the one that counts where they are one. An address of data goes to a buffer of
+its own: `add; sethi; ld; st; add; st`, and the test.
 
 Emptying the buffer is conditional code; how often it runs does not depend on the edge
 (`flush.flush_cost`).
@@ -15,17 +16,21 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from simprof.profiler.code.cost_samples import Samples
+from simprof.profiler.code.references import Operands, recorded_operands
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.actions import WriteAddress, WriteTrace
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.plan.tracing import TARGET_BITS
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
 from simprof.profiler.schemes.tracing.flush import (
+    ADDRESSES_END,
+    ADDRESSES_FLUSH,
     CALL,
     STREAM,
     TRACE_END,
+    address_flush_routine,
     flush_cost,
     flush_instructions,
     flush_name,
@@ -53,7 +58,7 @@ def write_trace(writer: Writer, action: WriteTrace) -> None:
     """Append a constant."""
     _begin(writer)
     _append_token(writer, action)
-    _end(writer, action.packed)
+    _end(writer, flush_name(action.packed))
 
 
 def write_target(writer: Writer, action: WriteTarget) -> None:
@@ -72,7 +77,7 @@ def write_target(writer: Writer, action: WriteTarget) -> None:
             value = writer.temporary(_VALUE)
             writer.emit(asm.shift("srl", target, shift, value))
             _append_byte(writer, value)
-    _end(writer, action.packed)
+    _end(writer, flush_name(action.packed))
 
 
 def _transfer_target(writer: Writer, block: int) -> tuple[Register, Register | int]:
@@ -87,20 +92,44 @@ def _transfer_target(writer: Writer, block: int) -> tuple[Register, Register | i
     return base, Register(word & 31)
 
 
-def _begin(writer: Writer) -> None:
+def write_address(writer: Writer, action: WriteAddress) -> None:
+    """Append the address that an instruction refers to, to the buffer of addresses."""
+    base, offset = _reference(writer, action)
+    writer.keep_out(base, *([offset] if isinstance(offset, Register) else []))
+    address = writer.temporary(_TARGET)
+    writer.emit(asm.arithmetic("add", base, offset, address))
+    # %sp may have been lowered by this code.
+    writer.sum(address, writer.lowered * sum(r is R.SP for r in (base, offset)), address, _VALUE)
+    _begin(writer, ADDRESSES_END)
+    end, position = writer.temporary(_END), writer.temporary(_POSITION)
+    store, size = ("stx", 8) if writer.is64 else ("st", 4)
+    writer.emit(
+        asm.store(store, address, end, position), asm.arithmetic("add", position, size, position)
+    )
+    _end(writer, ADDRESSES_FLUSH)
+
+
+def _reference(writer: Writer, action: WriteAddress) -> Operands:
+    analysis = writer.access.context.analysis
+    if analysis is None:
+        return Operands(R.G0, R.G0)
+    code = analysis.liveness.blocks[action.block]
+    words = analysis.liveness.facts.words[code.first : code.first + code.count]
+    return recorded_operands(code, words.tolist(), action.position)
+
+
+def _begin(writer: Writer, at: int = TRACE_END) -> None:
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     load = "ld" if writer.machine is MachineKind.SPARCV8 else "ldsw"
-    writer.emit(asm.sethi(TRACE_END, end), asm.load(load, end, POSITION, position))
+    writer.emit(asm.sethi(at, end), asm.load(load, end, POSITION, position))
 
 
-def _end(writer: Writer, packed: bool) -> None:
+def _end(writer: Writer, flush: str) -> None:
     """Store the position; empty the buffer if it is full."""
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     writer.emit(asm.store("st", position, end, POSITION))
     cost = flush_instructions(writer.machine)
-    writer.conditional(
-        "gez", position, lambda: writer.call(flush_name(packed), cost), spare=_POSITION
-    )
+    writer.conditional("gez", position, lambda: writer.call(flush, cost), spare=_POSITION)
 
 
 def _pieces(token: WriteTrace) -> Iterator[tuple[int, int]]:
@@ -192,6 +221,7 @@ def _trace_shape(action: WriteTrace, access: CounterAccess) -> Hashable:
 GENERATORS: Generators = {
     WriteTrace: Generator(write_trace, _needs, _trace_shape),
     WriteTarget: Generator(write_target, _needs),
+    WriteAddress: Generator(write_address, _needs),
 }
 
 SAMPLES = {
@@ -209,6 +239,7 @@ SAMPLES = {
             (WriteTarget(0), WriteTarget(0, packed=True), WriteTarget(0, token=WriteTrace(5, 8)))
         ),
     ),
+    WriteAddress: (Samples((WriteAddress(0, 0),)),),
 }
 
 
@@ -217,7 +248,8 @@ def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
 
 
 def _run_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
-    return flush_cost(machine, sizes.get("trace_bits", 0))
+    streams = (sizes.get(name, 0) for name in ("trace_bits", "address_bits"))
+    return sum(flush_cost(machine, bits) for bits in streams)
 
 
 CODE = SchemeCode(
@@ -226,9 +258,10 @@ CODE = SchemeCode(
     routines=(
         lambda machine: flush_routine(machine, False),
         lambda machine: flush_routine(machine, True),
+        address_flush_routine,
     ),
     routine_costs=_routine_costs,
-    callers={"trace_flush": (WriteTrace, WriteTarget)},
+    callers={"trace_flush": (WriteTrace, WriteTarget), ADDRESSES_FLUSH: (WriteAddress,)},
     run_cost=_run_cost,
     stream=STREAM,
 )

@@ -17,7 +17,7 @@ from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import buffer_address
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.schemes.definition import StreamBuffer
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE, TRACE_SIZE
+from simprof.profiler.schemes.tracing.actions import ADDRESSES, POSITION, TRACE, TRACE_SIZE
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
@@ -38,6 +38,11 @@ TRACE_END = TRACE_BUFFER + TRACE_SIZE
 SLACK = 0
 DESCRIPTOR = 12
 
+# The buffer of addresses of data is alike, and has a routine of its own.
+ADDRESSES_BUFFER = buffer_address(ADDRESSES)
+ADDRESSES_END = ADDRESSES_BUFFER + TRACE_SIZE
+ADDRESSES_FLUSH = "address_flush"
+
 _WRITE = 4
 _END, _FLAGS, _NUMBER, _AT, _LEFT = R.L0, R.L1, R.L2, R.L3, R.L4
 
@@ -50,7 +55,16 @@ def flush_name(packed: bool) -> str:
 @cache
 def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
     """Return one variant of the routine, to be assembled; its first label is its symbol."""
-    name = flush_name(packed)
+    return _routine(machine, flush_name(packed), TRACE_BUFFER, TRACE_SIZE * (8 if packed else 1))
+
+
+@cache
+def address_flush_routine(machine: MachineKind) -> tuple[Item, ...]:
+    """Return the routine that empties the buffer of addresses."""
+    return _routine(machine, ADDRESSES_FLUSH, ADDRESSES_BUFFER, TRACE_SIZE)
+
+
+def _routine(machine: MachineKind, name: str, buffer: int, units: int) -> tuple[Item, ...]:
     is64 = machine is MachineKind.SPARCV9
     flags = machine is not MachineKind.SPARCV8
     return (
@@ -58,11 +72,11 @@ def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
         save_smallest_frame(machine),
         *([asm.read_state("%ccr", _FLAGS)] if flags else []),
         asm.mov(R.G1, _NUMBER),
-        asm.sethi(TRACE_END, _END),
-        asm.sethi(TRACE_BUFFER, _AT),
+        asm.sethi(buffer + TRACE_SIZE, _END),
+        asm.sethi(buffer, _AT),
         asm.sethi(TRACE_SIZE, _LEFT),
         *_write(name, is64),
-        *_move_slack(TRACE_SIZE * (8 if packed else 1)),
+        *_move_slack(buffer, units),
         asm.mov(_NUMBER, R.G1),
         *([asm.write_state(_FLAGS, 0, "%ccr")] if flags else []),
         asm.ret(),
@@ -91,9 +105,9 @@ def _write(name: str, is64: bool) -> list[Item]:
     ]
 
 
-def _move_slack(units: int) -> list[Item]:
+def _move_slack(buffer: int, units: int) -> list[Item]:
     return [
-        asm.sethi(TRACE_BUFFER, _AT),
+        asm.sethi(buffer, _AT),
         asm.load("ld", _END, SLACK, _LEFT),
         asm.store("st", _LEFT, _AT, 0),
         asm.load("ld", _END, SLACK + 4, _LEFT),

@@ -219,6 +219,11 @@ class TracePlan(BasicPlan):
         forest.validate_maximum(self.weights)
 
 
+def with_addresses(plan: TracePlan) -> TracePlan:
+    """Return a plan that also records addresses of data, in a file of their own (BL94 4.2)."""
+    return replace(plan, plan=replace(plan.plan, addresses=True))
+
+
 def plan_witness(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
     """Plan a trace of witnesses; `weights` by edge id, None for BL94's heuristic."""
     by_edge = given_weights(cfg, weights)

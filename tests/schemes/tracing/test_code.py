@@ -7,8 +7,10 @@ import random
 import pytest
 
 from simprof.profiler.code.frames import Site
+from simprof.profiler.code.references import Operands
+from simprof.profiler.code.registers import mask
 from simprof.profiler.code.writer import snippet_body
-from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.actions import WriteAddress, WriteTrace
 from simprof.profiler.schemes.tracing import code as snippets_trace
 from simprof.profiler.schemes.tracing.actions import TRACE_SIZE, WriteTarget
 from simprof.profiler.schemes.tracing.flush import (
@@ -68,6 +70,30 @@ def test_targets_are_appended(
         before = [] if token is None else expand(token.value, token.width)
         tracer.run(case, (WriteTarget(3, packed, token),), before + expand(target, 32))
         tracer.check()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_addresses_of_data_are_appended_to_a_buffer_of_their_own(
+    machine: MachineKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracer = Tracer(machine, False, addresses=True)
+    rng, width = tracer.runner.rng, 64 if machine is MachineKind.SPARCV9 else 32
+    bases = [R.G0, R.G1, R.G3, R.O0, R.O1, R.O7, R.SP, R.FP, R.L0, R.L5, R.I3]
+    tracer.bits = [0] * (8 * TRACE_SIZE - 100 * width)
+    tracer.set_position(TRACE_SIZE - 100 * width // 8)
+    for _ in range(150):
+        base, offset = rng.choice(bases), rng.choice([0, int(R.SP), -4096, 4095, *bases])
+        monkeypatch.setattr(
+            snippets_trace, "_reference", lambda *_, found=(base, offset): Operands(*found)
+        )
+        case = make_case(rng, machine, 0, True)
+        read = mask(base, *([offset] if isinstance(offset, R) else [])) & ~1
+        case.site = Site(case.site.live | read, case.site.frame, case.site.slots)
+        values = case.state.registers
+        address = values[base] + (values[offset] if isinstance(offset, R) else offset)
+        tracer.run(case, (WriteAddress(3, 1),), expand(address & (1 << width) - 1, width))
+        tracer.check()
+    assert len(tracer.flushed) == 8 * TRACE_SIZE
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["bytes", "bits"])

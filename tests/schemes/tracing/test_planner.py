@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import WriteTrace
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.tracing import decisions, free_way
+from simprof.profiler.request.request import SchemeOptions
+from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.tracing.actions import WriteTarget
 from simprof.profiler.schemes.tracing.planner import (
     TracePlan,
@@ -330,3 +333,12 @@ def test_random_graphs(seed: int) -> None:
 @pytest.mark.seeds(range(100, 1100))
 def test_many_random_graphs(seed: int) -> None:
     check_random(seed)
+
+
+@pytest.mark.parametrize("mode", ["witness", "bits", "bytes", "block-trace"])
+def test_addresses_change_nothing_else_of_a_plan(mode: str) -> None:
+    cfg = brute.random_graph(random.Random(5), 6)
+    plan = registry.make_plan(cfg, mode, SchemeOptions())
+    more = registry.make_plan(cfg, mode, SchemeOptions(addresses=True))
+    assert more.plan == replace(plan.plan, addresses=True)
+    assert not plan.plan.addresses
