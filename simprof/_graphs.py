@@ -38,6 +38,7 @@ class GraphOptions(TypedDict, total=False):
     cold_always: bool
     literal_cold: bool
     obvious_first: bool
+    addresses: bool
     count_obvious: bool
     no_cold_counter: bool
     branching: bool

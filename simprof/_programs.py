@@ -69,6 +69,7 @@ class RunOptions(ProgramOptions, total=False):
     cold_always: bool
     literal_cold: bool
     obvious_first: bool
+    addresses: bool
     count_obvious: bool
     no_cold_counter: bool
     exit_entry: str
