@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -14,6 +14,7 @@ from simprof._html import facts, html_table
 from simprof.profiler.recovery import recovery
 from simprof.profiler.reports.display import brief
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     import networkx as nx

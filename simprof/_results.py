@@ -7,7 +7,7 @@ installs them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from simprof._frames import data_frame, pyplot
@@ -16,6 +16,7 @@ from simprof.profiler.profiles import profile, tables
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import brief
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd

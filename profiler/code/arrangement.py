@@ -9,7 +9,7 @@ there would have to save.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from simprof.profiler.code.body_costs import body_cost, needs_of
@@ -44,6 +44,7 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import RegisterUse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.effects import LOCALS
+from simprof.simulator.values import dataclass
 
 STACK = "stack"
 

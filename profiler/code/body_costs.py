@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.effects import CC
+from simprof.simulator.values import dataclass
 
 # Places of one kind of code that are remembered one by one, besides the kinds of places.
 PLACES = 1 << 14

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from simprof.profiler.code.arrangement import arrange, choose_registers
@@ -38,6 +38,7 @@ from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Instruction
+from simprof.simulator.values import dataclass
 
 __all__ = [
     "CounterLayout",

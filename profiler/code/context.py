@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 
 import numpy as np
@@ -27,6 +27,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import TransferKind
 from simprof.simulator.isa.effects import INTEGER
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -33,6 +33,7 @@ from simprof.simulator.binary.program import (
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register, assemble
 from simprof.simulator.isa.effects import ALL
+from simprof.simulator.values import dataclass
 
 R = Register
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.simulator.isa.assembler import Register, fits_simm13
 from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.effects import CC, Window
+from simprof.simulator.values import dataclass
 
 _SP, _FP = int(Register.SP), int(Register.FP)
 _ADD_TO_SP = 0x9C03A000  # add %sp, constant, %sp, without the constant

@@ -18,7 +18,7 @@ which remembers the node that it counted last. What they do, and kernels and `Ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from simprof.profiler.code.counting import executed
@@ -27,6 +27,7 @@ from simprof.profiler.code.registers import clear_upper_half, save_smallest_fram
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
+from simprof.simulator.values import dataclass
 
 R = Register
 

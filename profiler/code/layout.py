@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
 from simprof.profiler.plan.plan import Buffer, BufferUse, CounterTable, InstrumentationPlan
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 COUNTER_SIZE = 4  # Bytes of a counter, as in the papers
 

@@ -14,7 +14,7 @@ Sets are masks as in `simprof.simulator.isa.effects`, in the window that is curr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,7 @@ from simprof.profiler.recovery.code_image import WordMap
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
 from simprof.simulator.isa.effects import ALL, INS, LOCALS, Window, effects
+from simprof.simulator.values import dataclass
 
 # What a software trap hands to Linux: a system call's number and arguments.
 TRAP_READS = ARGUMENTS | mask(Register.G1)

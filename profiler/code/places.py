@@ -26,7 +26,7 @@ block may lead to one: then the code of three edges shares one stub.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from simprof.profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
@@ -40,6 +40,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import CodeLayout
+from simprof.simulator.values import dataclass
 
 
 def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> EdgePlace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeVar
 
 from simprof.profiler.code.arrangement import WordsNeededError, arrange
@@ -20,6 +20,7 @@ from simprof.profiler.plan.decoders import TraceWriter
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import CodeLayout, RegisterUse
+from simprof.simulator.values import dataclass
 
 Made = TypeVar("Made")
 _Make = Callable[

@@ -11,7 +11,6 @@ SPARC Compliance Definition 2.4 (64 bits), GCC's register use on Linux.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -21,6 +20,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
 from simprof.simulator.isa.effects import CC, FCC, INS, LOCALS, OUTS, Y
+from simprof.simulator.values import dataclass
 
 R = Register
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +12,7 @@ from simprof.profiler.code.registers import mask
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Instruction, Register
+from simprof.simulator.values import dataclass
 
 R = Register
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 from simprof.simulator.isa.effects import ALL, LOCALS, Window, effects
+from simprof.simulator.values import dataclass
 
 R = Register
 

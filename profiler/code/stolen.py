@@ -13,7 +13,6 @@ program's, and code that stands where it is live saves and restores it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from simprof.profiler.code.context import RoutineAnalysis, RoutineContext
 from simprof.profiler.code.frames import FRAME_PATH_SLOTS, EdgePlace, FrameState, Site, Slot, Where
@@ -25,6 +24,7 @@ from simprof.profiler.plan.actions import Action, Event
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Register
+from simprof.simulator.values import dataclass
 
 R = Register
 

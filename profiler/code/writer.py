@@ -12,7 +12,7 @@ may need; `snippet_body` makes the code of a place with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from simprof.profiler.code.frames import Site, Slot, path_words, save_slots, temporary_frame
@@ -33,6 +33,7 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13, link
+from simprof.simulator.values import dataclass
 
 R = Register
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -33,6 +33,7 @@ from simprof.profiler.engine.walk import (
     WalkContext,
 )
 from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.products import Products

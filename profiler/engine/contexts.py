@@ -9,7 +9,6 @@ tells all edges and all that the schemes did along them there.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from simprof.profiler.engine.activations import EarlyEnd, RunNotes
 from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.products import Products

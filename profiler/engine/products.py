@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ from simprof.profiler.plan.actions import (
 )
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.simulator.values import dataclass
 
 # Whether the guard where a segment began let an action pass, and that where it ended.
 Passed = tuple[bool, bool]

@@ -11,7 +11,6 @@ The order of stretches of different routines is not kept: no scheme's counters d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from simprof.profiler.engine.activations import EarlyEnd, RunNotes
 from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table, put_row
 from simprof.profiler.engine.products import Products
 from simprof.profiler.engine.walk import GraphIndex
+from simprof.simulator.values import dataclass
 
 Array = kernels.Array
 # Tokens that are gathered before they are written: some 30 million instructions.

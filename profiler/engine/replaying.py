@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from simprof.profiler.engine.lowering import Lowering, fuse
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.simulator.values import dataclass
 
 Array = kernels.Array
 

@@ -10,7 +10,7 @@ executed for all executions of the segment at once (`products`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import Protocol
@@ -24,6 +24,7 @@ from simprof.profiler.graphs.numbering import PathNumbering, find_cut_edges, num
 from simprof.profiler.graphs.paths import dag_tree
 from simprof.profiler.graphs.spanning import chord_increments, heuristic
 from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.simulator.values import dataclass
 
 # Segments from one vertex beyond which walks are cut there: keys stay within 63 bits.
 SEGMENT_LIMIT = 1 << 32

@@ -17,7 +17,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -42,6 +41,7 @@ from simprof.profiler.engine.walk import (
     Walker,
     only_crosses,
 )
+from simprof.simulator.values import dataclass
 
 Array = npt.NDArray[np.int64]
 Inside = tuple[tuple[Step, ...], WalkContext]  # Steps, and the context behind them

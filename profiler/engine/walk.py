@@ -14,7 +14,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
+from simprof.simulator.values import dataclass
 
 UNKNOWN = -1
 _SEVERAL = -1  # Stands for the edge between two blocks that have more than one

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 
 from simprof.profiler.exports.source import ExportSource
@@ -37,6 +37,7 @@ from simprof.profiler.request.request import Selection
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.simulator.values import dataclass
 
 # Numbers of blocks: 0 is every function's entry, 1 its exit, as gcov has it. The others are
 # numbered throughout the program, because a line may have blocks of several functions.

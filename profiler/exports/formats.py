@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from types import MappingProxyType
@@ -20,6 +20,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.listings import RowChoice
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 Writer = Callable[[ExportSource], bytes]
 

@@ -15,7 +15,7 @@ flow law gives them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
@@ -42,6 +42,7 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 Number = TypeVar("Number", int, float)
 

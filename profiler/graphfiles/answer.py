@@ -13,7 +13,7 @@ blocks, say what an edge profile determines of the runs' paths:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.static import ends
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from simprof.simulator.values import dataclass
 
 Vertex = tuple[str, int]  # A block's name, and its copy: 1 outside of unrolled loops
 

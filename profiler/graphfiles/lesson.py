@@ -8,11 +8,12 @@ out, so that every mode has its lesson.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from simprof.profiler.graphfiles.cycles import Arc, chord_cycles
 from simprof.profiler.profiles.tables import loop_marks
+from simprof.simulator.values import dataclass
 
 MOST_PATHS = 200  # Paths that the last step lists
 MOST_CYCLES = 200  # Chords whose increments are derived

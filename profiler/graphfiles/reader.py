@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.profiles import codec
 from simprof.simulator.errors import SimulatorError
+from simprof.simulator.values import dataclass
 
 RESERVED = ("ENTRY", "EXIT")
 EARLY = "early"  # Third item of a run that ended in its last block

@@ -21,7 +21,6 @@ a folded slot has not left the block before it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
@@ -29,6 +28,7 @@ from typing import TypeVar
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.flow import NO_EXITS
 from simprof.profiler.graphs.loops import depth_first
+from simprof.simulator.values import dataclass
 
 T = TypeVar("T", int, float)  # Counts, or weights
 

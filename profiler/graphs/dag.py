@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex, remembers_recent
 from simprof.profiler.graphs.loops import DepthFirst
+from simprof.simulator.values import dataclass
 
 # The one empty set that stands for no edges: what was made with it is remembered by identity.
 NO_EDGES: frozenset[int] = frozenset()

@@ -20,10 +20,10 @@ Steps: `depth_first` -> `natural_loops`, `is_reducible`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first, is_reducible
+from simprof.simulator.values import dataclass
 
 # Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex.
 PATH_LIMIT = 100_000_000

@@ -16,12 +16,12 @@ tries all sets that can be the heaviest, and gives up on graphs that are too lar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import block_weights, edge_tree, find_root
+from simprof.simulator.values import dataclass
 
 LARGEST = 24  # Edges that can execute, of graphs whose optima are looked for
 STEPS = 20_000  # Sets that a search tries

@@ -7,7 +7,7 @@ make and to load; `Block` and `Edge` objects are neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import count
 from typing import Self, overload
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.simulator.values import dataclass
 
 KINDS = tuple(EdgeKind)  # Edge kinds by their number in `PackedGraphs.edge_kind`
 

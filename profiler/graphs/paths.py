@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, remembers_recent
@@ -12,6 +11,7 @@ from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import find_cut_edges
 from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.simulator.values import dataclass
 
 
 class PathStart(StrEnum):

@@ -21,12 +21,13 @@ weighting
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 from simprof.profiler.graphs.loops import DepthFirst, depth_first, live_edges, natural_loops
 from simprof.profiler.request.weights import Guess
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

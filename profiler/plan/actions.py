@@ -12,9 +12,11 @@ and the kernel counts how often that is (see `engine.segments`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import ClassVar, NamedTuple
+
+from simprof.simulator.values import dataclass
 
 
 class PathIncrement(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -12,6 +12,7 @@ from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import TakenPart, WriteTrace
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import repeat
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -18,6 +17,7 @@ from simprof.profiler.plan.actions import Execution, Guard, TakenPart
 from simprof.profiler.plan.decoders import RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

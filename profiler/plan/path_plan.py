@@ -11,7 +11,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol
 
@@ -27,6 +26,7 @@ from simprof.profiler.plan.decoders import (
     RoutineCounters,
     UnfinishedPath,
 )
+from simprof.simulator.values import dataclass
 
 
 class Numbering(Protocol):

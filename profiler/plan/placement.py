@@ -12,7 +12,6 @@ starts (the dummy ENTRY -> w) (EPP, section 4).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.spanning import SpanningTree
@@ -26,6 +25,7 @@ from simprof.profiler.plan.actions import (
     SetRegister,
 )
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+from simprof.simulator.values import dataclass
 
 # Greatest increment that fits an immediate field, scaled by the counter size (EPP 5.2).
 ADDRESSING_REACH = 1023

@@ -7,12 +7,13 @@ are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 
 from simprof.profiler.plan.actions import Action, CountEdge, Guard
+from simprof.simulator.values import dataclass
 
 
 class CounterTable(StrEnum):

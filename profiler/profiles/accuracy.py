@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from fractions import Fraction
 from operator import add
 from typing import Protocol, runtime_checkable
@@ -40,6 +40,7 @@ from typing import Protocol, runtime_checkable
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading
+from simprof.simulator.values import dataclass
 
 # Blocks and edges of a path, or of a part of one, as in `PathRecord`.
 PathPiece = tuple[tuple[int, ...], tuple[int, ...]]

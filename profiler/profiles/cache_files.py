@@ -23,7 +23,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from simprof.profiler.profiles.output import replace
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 LIMIT = 512 << 20  # Bytes of a cache's files
 _DIGEST = 16

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Any
+
+from simprof.simulator.values import dataclass
 
 STARTED = 0  # Site of the program's first routine
 SIGNALLED = -1  # Site of signals' handlers: they hang below whatever was interrupted

@@ -28,10 +28,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from simprof.profiler.graphs.cfg import EdgeKind, VertexName
 from simprof.profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

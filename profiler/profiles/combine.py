@@ -20,7 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import TypeVar
 
@@ -38,6 +38,7 @@ from simprof.profiler.profiles.profile import (
     ThreadInfo,
 )
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 EdgeKey = tuple[VertexName, VertexName, str, int]
 PathKey = tuple[tuple[object, ...], tuple[EdgeKey, ...]]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import PurePath
@@ -29,6 +29,7 @@ from simprof.profiler.profiles.combine import edge_keys, path_key
 from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import LoopName, loop_marks, path_blocks
 from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.values import dataclass
 
 Pair = tuple[int, int]  # A number in the first profile, and in the second
 

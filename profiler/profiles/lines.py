@@ -26,7 +26,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -42,6 +42,7 @@ from simprof.simulator.binary.debug_info import InlinedCopy, Inlining, read_inli
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import Program, Range, SourceLine, Symbol
 from simprof.simulator.isa.decode import NOP, TransferKind, decode_transfers
+from simprof.simulator.values import dataclass
 
 NO_PROGRAM = (
     "program file not found: only the lines where blocks start are known, and a block counts for "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
@@ -19,6 +19,7 @@ from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.codec import RARE
 from simprof.simulator.binary.program import MachineKind, Module, SourceLine
 from simprof.simulator.errors import SimulatorError
+from simprof.simulator.values import dataclass
 
 Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
 Option = str | int | float | bool | None | tuple[str, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UsageError
+from simprof.simulator.values import dataclass
 
 LARGEST_SOURCE = 64 << 20  # Bytes of a source file; a larger one is not read
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT
@@ -18,6 +18,7 @@ from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_
 from simprof.profiler.profiles.output import write_atomically
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 # Bytes within which the header of a trace, a recording or a counter file must end.
 LONGEST_HEADER = 1 << 26

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
 from types import MappingProxyType
@@ -30,6 +29,7 @@ from simprof.profiler.profiles.code_counts import edge_address
 from simprof.profiler.profiles.profile import BlockCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.values import dataclass
 
 Cell = int | float | str | bool | None  # What a file has in one place of a table
 # What a row has: values whose text depends on the kind of their column.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -15,6 +14,7 @@ from simprof.simulator.binary.dynamic import EARLIER, real_address
 from simprof.simulator.binary.program import Binding, Platform, Program, Range, joined
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
+from simprof.simulator.values import dataclass
 
 
 # A program's code is in one piece, or nearly so; that of a dynamically linked one is in as many as

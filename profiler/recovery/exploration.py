@@ -25,7 +25,7 @@ which may open new code.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 from time import monotonic
 from typing import Any
@@ -38,6 +38,7 @@ from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.idioms import is_prologue, starts_leaf
 from simprof.profiler.recovery.routines import RoutineMap
 from simprof.simulator.cpu import compiled
+from simprof.simulator.values import dataclass
 
 # Why a transfer is not followed, by `exploration_kernel.REASON`.
 REASONS = (

@@ -14,7 +14,7 @@ code that can be reached from its routine's entries: no padding, no data in the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,7 @@ from simprof.profiler.recovery.routines import RoutineMap, function_pointers
 from simprof.simulator.binary.dynamic import EarlierBlock
 from simprof.simulator.binary.landing_pads import landing_pads
 from simprof.simulator.binary.program import Module, Program, Range
+from simprof.simulator.values import dataclass
 
 UNKNOWN_BLOCK = -1
 
@@ -145,7 +146,7 @@ class Known:
 
 def recover(
     program: Program,
-    discoveries: Discoveries = Discoveries(),
+    discoveries: Discoveries = Discoveries(),  # noqa: B008 - frozen
     known: Known | None = None,
     told: Told | None = None,
 ) -> ProgramGraphs:

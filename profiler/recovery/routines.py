@@ -19,7 +19,7 @@ import heapq
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from simprof.profiler.recovery.exploration_kernel import NO_CODE, NOBODY
 from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
 from simprof.simulator.binary.dynamic import module_of
 from simprof.simulator.binary.program import Binding, Program, Symbol
+from simprof.simulator.values import dataclass
 
 _PREFERENCE = {Binding.GLOBAL: 0, Binding.WEAK: 1, Binding.LOCAL: 2}
 

@@ -19,7 +19,6 @@ is shown beside source.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Any
@@ -55,6 +54,7 @@ from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.disassembly import disassemble
+from simprof.simulator.values import dataclass
 
 AS_CODE = "routines of which no source line is known are shown as instructions"
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.disassembly import Disassembler
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     import graphviz

@@ -8,7 +8,6 @@ a delay slot is indented by one more space.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from simprof.profiler.code.codegen import (
     Emission,
@@ -30,6 +29,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Assembly, Instruction
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 from simprof.simulator.isa.disassembly import Disassembler
+from simprof.simulator.values import dataclass
 
 WHERE = {
     "source-end": "at the end of its source",

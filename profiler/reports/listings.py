@@ -7,7 +7,6 @@ The table for people has some of the columns, under titles of their own; CSV and
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePath
@@ -52,6 +51,7 @@ from simprof.profiler.reports.tables import (
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 
 class Field(NamedTuple):

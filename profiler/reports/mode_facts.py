@@ -6,7 +6,6 @@ Nothing here knows how a scheme works; `docs/MODES.md` tells that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from simprof.profiler.profiles.accuracy import Attribution
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
@@ -17,6 +16,7 @@ from simprof.profiler.schemes.definition import Loss, ProfileKind
 from simprof.profiler.schemes.mode_options import measured_setting
 from simprof.profiler.schemes.registry import find
 from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.values import dataclass
 
 INSTRUCTION_BYTES = 4  # Every SPARC instruction is a word.
 # The name of a setting, and what it measured: a row of a comparison

@@ -14,12 +14,13 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from io import StringIO
 
 from simprof.profiler.reports import display
 from simprof.profiler.reports.display import cells, fold_ranges, visible, whole
+from simprof.simulator.values import dataclass
 
 NAME_FLOOR = 16
 TEXT_FLOOR = 24  # Also of what is no whole number in a column of numbers: values by iteration.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import StrEnum
 from pathlib import Path
 
 from simprof.profiler.request.weights import Weights
 from simprof.simulator.binary.program import Platform
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000

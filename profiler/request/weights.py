@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import ClassVar
+
+from simprof.simulator.values import dataclass
 
 LOOP_MULTIPLIER = 10.0  # How often each loop is taken to iterate (BL94, section 5)
 BETWEEN = "+"  # Between a name and its options: `:` and `,` are between settings and names

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 
@@ -35,6 +35,7 @@ from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.values import dataclass
 
 # The bits of a word that say where a direct transfer goes
 FIELDS = {

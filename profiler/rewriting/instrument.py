@@ -16,7 +16,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -76,6 +76,7 @@ from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, 
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import RewritingError, UsageError
 from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members, save_smallest_frame
@@ -65,6 +65,7 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, simm13
 from simprof.simulator.isa.effects import ICC
+from simprof.simulator.values import dataclass
 
 BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _ANNUL = 1 << 29

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from glob import escape
 
@@ -37,6 +37,7 @@ from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
 from simprof.profiler.trace import format as traces
 from simprof.simulator.errors import SimulatorError
+from simprof.simulator.values import dataclass
 
 _HIDDEN = "only the run shows that it is a routine"
 

@@ -16,7 +16,7 @@ reached by its address.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from simprof.profiler.code.codegen import Emission, RoutineCode, Stub, emit
@@ -63,6 +63,7 @@ from simprof.simulator.isa.assembler import (
     linked_word,
 )
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

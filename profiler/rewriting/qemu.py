@@ -18,7 +18,6 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from enum import IntEnum
 from importlib import resources
 from pathlib import Path
@@ -27,6 +26,7 @@ from types import MappingProxyType
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import EngineError, UnsupportedError, UsageError
 from simprof.simulator.isa.sparc import SIGNALS
+from simprof.simulator.values import dataclass
 
 COMPILERS = ("cc", "gcc", "clang")
 COMPILER_FLAGS = ("-O2", "-shared", "-fPIC")

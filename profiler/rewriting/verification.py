@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simprof.profiler.profiles.profile import Ending, ProgramInfo
 from simprof.profiler.recovery.recovery import ProgramGraphs
@@ -22,6 +22,7 @@ from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.values import dataclass
 
 EMULATOR, QEMU = "emulator", "qemu"
 WAYS = (EMULATOR, QEMU)

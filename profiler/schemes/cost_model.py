@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
 from types import MappingProxyType
@@ -35,6 +34,7 @@ from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.registry import OWN
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import AssemblyError, Instruction, Item, Label, Register
+from simprof.simulator.values import dataclass
 
 # Costs are counted in generated code, so the model is that code. It is generated for fixed samples
 # (`cost_samples`), and what comes out is digested part by part: the snippets of each kind of

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +25,7 @@ from simprof.profiler.request.request import (
     TableChoice,
 )
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.code.cost_samples import Samples

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from simprof.profiler.profiles.profile import Option
@@ -12,6 +11,7 @@ from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 # One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
 # share (`SchemeOption.shared`) are not among them: commands have these themselves. Settings of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -22,6 +22,7 @@ from simprof.profiler.schemes.definition import (
     StateScope,
 )
 from simprof.simulator.errors import SimulatorError, UsageError
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.counters import RoutineEvents, collect_events
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.contexts import ContextCounting

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from types import MappingProxyType
 
@@ -32,6 +32,7 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

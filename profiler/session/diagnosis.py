@@ -14,7 +14,6 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from simprof.profiler.engine import kernel_cache
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.simulator.cpu import machine_code
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,7 @@ from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Observer, RunResult
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.recording import RunRecording

@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,6 +41,7 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import KnownPlans
 from simprof.simulator.binary.program import LineRows, LineTable, Program
+from simprof.simulator.values import dataclass
 
 Kept = TypeVar("Kept")
 

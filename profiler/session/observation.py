@@ -7,7 +7,7 @@ options, ending, threads, warnings and source lines.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
@@ -43,6 +43,7 @@ from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.simulator.binary.program import LineTable, Program, SourceLine
 from simprof.simulator.machine.running import RunResult
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.session.contexts import CountedWindow, Ledger

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import partial
 from itertools import count
@@ -76,6 +76,7 @@ from simprof.simulator.binary.dynamic import are_unchanged
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 from simprof.simulator.stopping import Stopped
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.session.recordings import RecordingOrder, TraceOrder

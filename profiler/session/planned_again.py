@@ -8,7 +8,6 @@ which the profile has. Whatever does not come out as the profile has it is left 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from simprof.profiler.session.observation import chosen_options
 from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 from simprof.simulator.errors import SimulatorError, UsageError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.simulator.binary.program import Program

@@ -7,7 +7,7 @@ counter of a scheme.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +30,7 @@ from simprof.profiler.trace.recording_format import RecordingEnd, RecordingFile,
 from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.guest import RefusedCall
 from simprof.simulator.machine.running import RunResult
+from simprof.simulator.values import dataclass
 
 Written = TypeVar("Written", bound=FrameFile)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -60,6 +59,7 @@ from simprof.profiler.session.observation import (
     warnings,
 )
 from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.session.self_check import SelfCheck

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simprof.profiler.recovery.code_image import build_code_image
@@ -34,6 +34,7 @@ from simprof.simulator.linux.files import Host
 from simprof.simulator.linux.outside import LEAST_LIMIT, CallLog, RecordingHost
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Limits, Observer, RunResult
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.code.context import ProgramContexts

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from itertools import pairwise
@@ -25,6 +24,7 @@ from simprof.profiler.graphs.cfg import Block, EdgeKind
 from simprof.profiler.recovery.calls import call_sites
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
+from simprof.simulator.values import dataclass
 
 _K = TransferKind
 _CALLS = (_K.CALL, _K.INDIRECT_CALL, _K.JUMP_AND_LINK)

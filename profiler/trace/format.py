@@ -27,7 +27,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,6 +37,7 @@ from simprof.profiler.profiles.profile import Option
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -23,7 +23,6 @@ A file that was cut has all pieces up to there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from simprof.profiler.trace.format import (
     read_header,
 )
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 FORMAT = FileFormat("recording", version=3, option="simprof record", longest=LONGEST_HEADER)
 LARGEST_FRAME = 1 << 28  # Bytes of a frame's content, unpacked

@@ -11,7 +11,7 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,7 @@ from simprof.profiler.trace.format import (
 from simprof.profiler.trace.regeneration_kernel import Tables
 from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 Array = npt.NDArray[np.int64]
 Sink = Callable[[Array], None]  # Receives the next executed blocks, by program-wide number

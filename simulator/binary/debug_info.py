@@ -17,12 +17,12 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from simprof.simulator.binary.program import Program, Range
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile

@@ -21,7 +21,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -32,6 +31,7 @@ from simprof.simulator.binary.debug_info import (
     top_attributes,
 )
 from simprof.simulator.binary.program import LineRows, LineTable, Range
+from simprof.simulator.values import dataclass
 
 MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
 

@@ -6,9 +6,10 @@ The layout is that of the System V gABI and the SPARC psABI supplements.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
+
+from simprof.simulator.values import dataclass
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_GNU_STACK = 1, 2, 3, 6, 0x6474E551
 PF_X, PF_W, PF_R = 1, 2, 4

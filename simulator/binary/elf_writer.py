@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simprof.simulator.binary import elf_records as records
 from simprof.simulator.binary.elf_records import ElfImage, ProgramHeader, SectionHeader, read_image
 from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
 from simprof.simulator.errors import RewritingError
+from simprof.simulator.values import dataclass
 
 # Bytes at the beginning of the new segment that headers take; code starts behind them.
 HEADER_ROOM = 1024

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+
+from simprof.simulator.values import dataclass
 
 PAGE_SIZE = 8192  # page size of Linux/SPARC64 in bytes
 

@@ -6,7 +6,6 @@ import ctypes
 import itertools
 import mmap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import Final
 
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
+from simprof.simulator.values import dataclass
 
 REGION_SIZE: Final = 1 << 32
 MAX_REGIONS: Final = 60

@@ -15,13 +15,14 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import TypeVar, cast
 
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import LOADS_AND_STORES
+from simprof.simulator.values import dataclass
 
 MASK32 = 0xFFFFFFFF
 

@@ -8,12 +8,13 @@ and illegal words are listed too, because graphs need to know them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simprof.simulator.values import dataclass
 
 RETURN_OFFSETS = (8, 12)  # callers are resumed after the delay slot, or after it and `unimp`
 NOP = 0x01000000

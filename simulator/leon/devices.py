@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from simprof.simulator.binary.program import Program
@@ -15,6 +14,7 @@ from simprof.simulator.isa.sparc import LOADS_AND_STORES
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.linux.outside import FileStatus
 from simprof.simulator.machine.faults import effective_address
+from simprof.simulator.values import dataclass
 
 UART_INTERRUPT: Final = 3
 TIMER_INTERRUPT: Final = 6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
@@ -21,6 +21,7 @@ from simprof.simulator.linux.signals import (
     SignalInfo,
     SignalState,
 )
+from simprof.simulator.values import dataclass
 
 # Where handlers without a restorer return to: nothing is mapped there, so the machine notices.
 RETURN_ADDRESS_64 = (1 << 43) + 0x100000

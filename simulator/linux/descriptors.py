@@ -8,13 +8,13 @@ import errno
 import itertools
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from simprof.simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.linux.outside import DirectoryEntry, FileStatus, moved
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.values import dataclass
 
 MAX_DESCRIPTORS = 1024  # RLIMIT_NOFILE
 PIPE_SIZE = 65536  # capacity of a pipe in bytes

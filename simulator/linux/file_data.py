@@ -7,12 +7,13 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory, Protection
 from simprof.simulator.linux.descriptors import OpenFile
 from simprof.simulator.linux.guest import Guest
+from simprof.simulator.values import dataclass
 
 MAX_IO = 0x7FFF_E000  # most bytes that one call moves, as on Linux
 # Most bytes that are moved at a time. A pipe holds less, so that what is written to one at once

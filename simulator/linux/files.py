@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from simprof.simulator.linux.guest import RunInterrupted
@@ -28,6 +28,7 @@ from simprof.simulator.linux.sandbox import (
     failure,
 )
 from simprof.simulator.linux.streams import StandardStreams
+from simprof.simulator.values import dataclass
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_FILE = ("exe", "program")  # special names of the program's own file

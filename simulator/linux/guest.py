@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from simprof.simulator.cpu.address_space import AddressSpace
 from simprof.simulator.linux.signals import SignalState
+from simprof.simulator.values import dataclass
 
 
 # A call that waits on the outside world (a terminal, a pipe) asks `Host.interrupted` ten times a

@@ -9,7 +9,7 @@ import os
 import struct
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from enum import IntFlag
 from functools import partial
 from tempfile import SpooledTemporaryFile, gettempdir
@@ -17,6 +17,7 @@ from typing import Any
 
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.linux.guest import RunInterrupted
+from simprof.simulator.values import dataclass
 
 USER = 1000  # user and group number of the program and of every file
 

@@ -7,7 +7,6 @@ import itertools
 import os
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from simprof.simulator.binary.dynamic import loaded_part, module_at
 from simprof.simulator.binary.program import PAGE_SIZE, Module, Program, Segment, page_up
@@ -15,6 +14,7 @@ from simprof.simulator.cpu.address_space import AddressSpace, OutOfMemory, Prote
 from simprof.simulator.errors import ProgramFileError, UsageError
 from simprof.simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
 from simprof.simulator.linux.outside import USER
+from simprof.simulator.values import dataclass
 
 PARENT_ID = 1  # number of the emulated program's parent process
 HARDWARE_CAPABILITIES = 0x1F  # AT_HWCAP: flush, stbar, swap, muldiv, V9

@@ -8,11 +8,11 @@ import stat
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 Parts = tuple[bytes, ...]  # components of a canonical absolute path; () is "/"
 PROCESS_ID = 1000  # the emulated program's process number

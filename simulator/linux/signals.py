@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 
 import numpy as np
 
 from simprof.simulator.isa.sparc import IGNORED_SIGNALS, STOP_SIGNALS
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from simprof.simulator.cpu.cpu_state import SHADOWS
 from simprof.simulator.cpu.traps import MAX_CODE_RANGES
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.machine.running import LateBlock
+from simprof.simulator.values import dataclass
 
 _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
@@ -12,6 +12,7 @@ from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.sparc import LOADS_AND_STORES
 from simprof.simulator.linux.signals import Signal, SignalInfo
 from simprof.simulator.machine.codewatch import is_reserved
+from simprof.simulator.values import dataclass
 
 
 def effective_address(cpu: Cpu, word: int) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simprof.simulator.linux.guest import RefusedCall
+from simprof.simulator.values import dataclass
 
 
 class BlockPlace(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from simprof.simulator.linux.signals import (
 )
 from simprof.simulator.linux.syscalls import SystemCalls
 from simprof.simulator.machine.running import Observer, ThreadCount, ThreadWait
+from simprof.simulator.values import dataclass
 
 QUANTUM: Final = 100_000  # instructions that a thread may execute in one go, with seed 0
 SHORTEST: Final = 512

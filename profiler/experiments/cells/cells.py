@@ -19,7 +19,7 @@ What a table reads of results stands in its declaration (`tables`, one module fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, NO_INPUT, I
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
 from simprof.profiler.profiles.codec import RARE
+from simprof.simulator.values import dataclass
 
 COMPILER_INCREMENTS = "compiler_increments"
 # Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,

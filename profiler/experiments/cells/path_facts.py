@@ -8,7 +8,6 @@ correctly predicted paths are of different paths, not of executions; unfinished 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, Predict
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.profiles.accuracy import DefiniteFlow, definite_flow
 from simprof.profiler.profiles.profile import PathCount
+from simprof.simulator.values import dataclass
 
 KEY_BYTES = 8
 

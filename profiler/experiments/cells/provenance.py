@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
@@ -28,6 +28,7 @@ from simprof.profiler.schemes.cost_model import cost_model
 from simprof.profiler.schemes.registry import beginning, brought, definition
 from simprof.profiler.trace.recording_format import Recording, RecordingHeader
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 _PACKAGES = Path(__file__).resolve().parents[3]
 # The code that makes results. Commands and reports only show them.

@@ -7,7 +7,6 @@ equal work has equal names and is done once: "pp", "pp:weights=uniform", "tpp:co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -34,6 +33,7 @@ from simprof.profiler.schemes.mode_options import (
     setting_text,
 )
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 
 class WeightChoice(Weights):

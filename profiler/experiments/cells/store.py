@@ -17,7 +17,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ from simprof.profiler.request.request import OptionValue
 from simprof.profiler.schemes.definition import plain as as_shown
 from simprof.profiler.schemes.mode_options import BEFORE_OPTION
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 # The largest whole number that SQLite keeps; larger ones are kept as floating point.
 LARGEST = (1 << 63) - 1

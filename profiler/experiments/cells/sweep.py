@@ -12,7 +12,7 @@ import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
@@ -45,6 +45,7 @@ from simprof.profiler.request.request import Phase, ProgressCallback, report_pro
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 # Does groups in any order; yields each one's number and results when it is finished.
 Runner = Callable[[Sequence[JobGroup]], Iterator[Finished]]

@@ -15,7 +15,7 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
@@ -28,6 +28,7 @@ from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.session.pool import Lost, Pool, Spawned, answer_all
 from simprof.simulator.errors import SimulatorError, UsageError
+from simprof.simulator.values import dataclass
 
 Finished = tuple[int, tuple[CellResult, ...]]  # Number of a group, and its results
 

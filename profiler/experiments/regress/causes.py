@@ -9,7 +9,7 @@ Beside the causes: the routines that differ, in their counts, graph, plan or reg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal
@@ -25,6 +25,7 @@ from simprof.profiler.experiments.regress.file import (
 from simprof.profiler.profiles.differences import matched
 from simprof.profiler.schemes.cost_model import routine_callers
 from simprof.simulator.binary.program import LineTable
+from simprof.simulator.values import dataclass
 
 CauseKind = Literal[
     "binary",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Literal
@@ -18,6 +17,7 @@ from simprof.profiler.experiments.regress.causes import (
 )
 from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, SettingResult
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 Number = int | Fraction
 State = Literal["same", "within limits", "changed", "error"]

@@ -26,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from simprof.profiler.profiles.profile import Ending
 from simprof.profiler.profiles.storage import FileFormat
 from simprof.simulator.binary.program import LineTable
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 Fact = str | int | float | bool | None | tuple[str, ...]
 Facts = Mapping[str, Fact]

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -56,6 +56,7 @@ from simprof.profiler.session.session import observe
 from simprof.simulator.binary.debug_info import compiler_note
 from simprof.simulator.errors import SimulatorError, UsageError
 from simprof.simulator.stopping import Stopped
+from simprof.simulator.values import dataclass
 
 PLACE_DIGITS = 4
 

@@ -7,7 +7,7 @@ is given, of the cost model, or of an algorithm; `causes` says which.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
@@ -38,6 +38,7 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.cost_model import cost_model
 from simprof.simulator.errors import SimulatorError, UsageError
+from simprof.simulator.values import dataclass
 
 _FILES = ("weights", "edge_profile")
 _SHA = "_sha256"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -27,6 +26,7 @@ from simprof.profiler.experiments.tables.table import (
 )
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.html import page
+from simprof.simulator.values import dataclass
 
 CLASSES = {
     Verdict.HOLDS: "holds",

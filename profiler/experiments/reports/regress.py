@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -28,6 +28,7 @@ from simprof.profiler.reports.tables import (
     print_parts,
     text,
 )
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange

@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 
@@ -45,6 +45,7 @@ from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.simulator.errors import SimulatorError, UsageError
+from simprof.simulator.values import dataclass
 
 CLOCK = "clock.c"  # The source of the clock that stands still, in the suites' `src/support`
 CLOCK_FLAGS = ("-Wl,--wrap=gettimeofday,--wrap=time",)

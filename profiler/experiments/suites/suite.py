@@ -8,13 +8,14 @@ and does not keep the others from being built.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 Group = Literal["INT", "FP"]
 InputName = Literal["train", "ref"]

@@ -15,7 +15,6 @@ says nothing that the table does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
@@ -44,6 +43,7 @@ from simprof.profiler.experiments.tables.table import (
     as_float,
     once,
 )
+from simprof.simulator.values import dataclass
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
 NO_PROGRAMS = "the table has no result of a program that this is about"

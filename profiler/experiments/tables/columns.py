@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
@@ -14,6 +13,7 @@ from simprof.profiler.experiments.tables.table import (
     percentage,
     ratio,
 )
+from simprof.simulator.values import dataclass
 
 Found = Mapping[str, CellResult]  # Results of one program by the table's own name of each need
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+
+from simprof.simulator.values import dataclass
 
 # -- numbers in sentences -------------------------------------------------------------------------
 

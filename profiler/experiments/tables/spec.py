@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, cast
 
 from simprof.profiler.experiments.cells.cells import (
@@ -45,6 +45,7 @@ from simprof.profiler.experiments.tables.table import (
     published,
 )
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
+from simprof.simulator.values import dataclass
 
 MAELARDALEN = "Mälardalen"  # The benchmarks of worst-case execution times that KITER uses
 

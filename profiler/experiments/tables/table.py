@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any, Literal
 from simprof.profiler.experiments.suites.sources import suites_directory
 from simprof.profiler.experiments.tables.conditions import Condition, Whose
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 # None: there is no such number (nothing to divide by, not in the paper).
 Value = int | float | str | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
@@ -18,6 +17,7 @@ from simprof.profiler.reports.hot_tables import marked, path_marks
 from simprof.profiler.reports.html.code import routine_code, snippets
 from simprof.profiler.reports.run_text import counters_text
 from simprof.profiler.session.planned_again import PlannedProgram
+from simprof.simulator.values import dataclass
 
 MOST_PATHS = 100  # Of a routine on its page, those that execute most instructions first
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +39,7 @@ from simprof.profiler.profiles.storage import LONGEST_HEADER
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 KIND = b"simprof-counters/"
 VERSION = "2"

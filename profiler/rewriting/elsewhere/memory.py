@@ -11,7 +11,6 @@ activations that ended early, how often conditional code was executed, what hash
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simprof.profiler.code.hash_routine import code_key
@@ -36,6 +35,7 @@ from simprof.profiler.rewriting.elsewhere.counter_file import (
 from simprof.profiler.rewriting.elsewhere.parts import StartMemory
 from simprof.profiler.schemes.definition import SchemeDefinition
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
+from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.session.observation import Observation

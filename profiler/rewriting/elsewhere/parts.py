@@ -25,7 +25,6 @@ offset  name        contents
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -37,6 +36,7 @@ from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, page_up
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from simprof.simulator.isa.sparc import O_CREAT, O_TRUNC, SYSTEM_CALL_TRAP
+from simprof.simulator.values import dataclass
 
 R = Register
 

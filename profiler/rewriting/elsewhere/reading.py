@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from simprof.profiler.code.context import ProgramContexts
@@ -66,6 +66,7 @@ from simprof.profiler.trace.regeneration import StopError, complete
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
+from simprof.simulator.values import dataclass
 
 
 def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasurement:

@@ -9,7 +9,7 @@ edge counts that guided plans, and where calls were copied to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from simprof.profiler.session.observation import chosen_options, scheme_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, Planner
 from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 # Routine number -> counts by edge id; routines that were not entered may be absent.
 Counts = Mapping[int, tuple[int, ...]]

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.plan.actions import Action, Execution
 from simprof.profiler.schemes.bittrace.window_codes import shift_in
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

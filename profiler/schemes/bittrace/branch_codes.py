@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.numbering import PathNumbering
+from simprof.simulator.values import dataclass
 
 WORD_BITS = 31  # Bits of a word: what is never negative in a 32-bit register
 Span = tuple[int, int]

@@ -9,7 +9,7 @@ branches begin at ENTRY. So every branch that is executed is the last of one win
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftRecord, StartWords
 from simprof.profiler.schemes.bittrace.window_codes import WindowCodes, window_codes
 from simprof.profiler.schemes.static import describe_tree
+from simprof.simulator.values import dataclass
 
 LIMITED = "limited_routines"  # Name of what is lost where k branches do not fit
 

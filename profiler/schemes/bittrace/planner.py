@@ -8,7 +8,6 @@ limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every out
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -47,6 +46,7 @@ from simprof.profiler.schemes.bittrace.actions import (
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS, BranchCodes, branch_codes
 from simprof.profiler.schemes.static import by_edge, dummy, num_paths
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,6 @@ code
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -26,6 +25,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
+from simprof.simulator.values import dataclass
 
 
 def shift_in(words: list[int], record: int, width: int, sizes: Sequence[int]) -> None:

@@ -16,11 +16,12 @@ Other routines may log nothing, so nothing is expected of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.spanning import block_weights
 from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
+from simprof.simulator.values import dataclass
 
 # Masks say which sources may have been logged last. Two bits more say where control comes from,
 # nothing else being known: from the edge ENTRY -> first block, or from a call or signal handler.

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Event
 from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
+from simprof.simulator.values import dataclass
 
 # Counters of logged pairs of all routines (`code`); low 10 bits of its address 0.
 PAIRS = Buffer("pairs", offset=0x4000, has_slots=True)

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -32,6 +31,7 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     logged_edges,
 )
 from simprof.profiler.schemes.static import describe_tree
+from simprof.simulator.values import dataclass
 
 _ActionLists = dict[int, list[Action]]
 

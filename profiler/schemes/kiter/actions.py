@@ -14,9 +14,8 @@ Those of the regions around it are saved in further registers, between c[K-1] an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simprof.profiler.plan.actions import Action, Execution
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

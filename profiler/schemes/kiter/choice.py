@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from simprof.profiler.graphs.loops import (
     proper_back_edges,
 )
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
+from simprof.simulator.values import dataclass
 
 GIVEN_UP = "given_up_routines"  # Name of what is lost where a routine has too many paths
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
@@ -51,6 +51,7 @@ from simprof.profiler.schemes.kiter.regions import (
     nested_loops,
 )
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

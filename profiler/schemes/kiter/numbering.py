@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from simprof.profiler.graphs.dag import DagEdge, make_dag
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import check_samples, cuts_at, find_cut_edges
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled, unroll, with_iterations
+from simprof.simulator.values import dataclass
 
 
 class Choices(NamedTuple):

@@ -10,7 +10,6 @@ accumulator each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from simprof.profiler.graphs.spanning import (
     ChordIncrements,
@@ -29,6 +28,7 @@ from simprof.profiler.schemes.kiter.actions import (
 )
 from simprof.profiler.schemes.kiter.numbering import IterationNumbering
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -63,6 +62,7 @@ from simprof.profiler.schemes.kiter.unrolled import (
 )
 from simprof.profiler.schemes.static import ROOT_EDGE, num_paths
 from simprof.simulator.errors import UsageError
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
 from simprof.profiler.schemes.kiter.numbering import fit, number_iterations
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

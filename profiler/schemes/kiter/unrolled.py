@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, DagEdge
 from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
+from simprof.simulator.values import dataclass
 
 # -- Which loops are iterated (KITER 5)
 #

@@ -15,7 +15,6 @@ Steps, as EPP numbers them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from simprof.profiler.code.context import RoutineContext
@@ -43,6 +42,7 @@ from simprof.profiler.plan.placement import choose_table, instrumentation, place
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.static import describe_acyclic
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

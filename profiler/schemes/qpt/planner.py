@@ -17,7 +17,7 @@ plan                  counters                               BL94            the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from simprof.profiler.code.context import RoutineContext
@@ -51,6 +51,7 @@ from simprof.profiler.schemes.qpt.vertex_counts import (
     vertex_flow,
 )
 from simprof.profiler.schemes.static import describe_tree
+from simprof.simulator.values import dataclass
 
 _OTHER_EDGES = "the plan counts other edges than the chords"
 

@@ -11,7 +11,6 @@ Measurement Points for Program Frequency Counts", BIT 13, 1973].
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import counts_at, early_supply, rooted_edges, solve_tree
@@ -22,6 +21,7 @@ from simprof.profiler.graphs.spanning import (
     find_root,
     maximum_spanning_tree,
 )
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

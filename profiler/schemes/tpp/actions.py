@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simprof.profiler.plan.actions import Action, Execution, RegisterEffect, register_sum
+from simprof.simulator.values import dataclass
 
 COLD_COUNTER = -1  # Number of the counter below a routine's array that counts cold paths (TPP A.1)
 POISON = -(1 << 30)  # What a poisoned path register holds: its two high bits are set (TPP A.2)

@@ -10,12 +10,12 @@ self-loop; it becomes a back edge as any other, since all its paths are that blo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst, exits_of, natural_loops, proper_back_edges
+from simprof.simulator.values import dataclass
 
 
 @dataclass(frozen=True)

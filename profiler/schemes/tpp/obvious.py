@@ -23,11 +23,11 @@ kept edge
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.dag import Dag
+from simprof.simulator.values import dataclass
 
 _SEVERAL = 2
 

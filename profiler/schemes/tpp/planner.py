@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain
@@ -59,6 +59,7 @@ from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold, through
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
 from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
+from simprof.simulator.values import dataclass
 
 # Path registers stay this close to where they start, so that poison is told from any of them.
 POISON_REACH = -POISON // 2

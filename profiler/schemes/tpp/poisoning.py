@@ -12,7 +12,6 @@ poisoned vertex
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -27,6 +26,7 @@ from simprof.profiler.schemes.tpp.actions import (
     CountUnlessCold,
     Poison,
 )
+from simprof.simulator.values import dataclass
 
 Actions = dict[int, tuple[Action, ...]]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simprof.profiler.plan.actions import Event, WriteTrace
 from simprof.profiler.plan.plan import Buffer
 from simprof.profiler.plan.tracing import TARGET_BITS
+from simprof.simulator.values import dataclass
 
 # Bytes of the trace that are collected before they are written; a `sethi` makes them.
 TRACE_SIZE = 8192

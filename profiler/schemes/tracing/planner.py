@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
 from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions
 from simprof.profiler.schemes.tracing.actions import TRACE, WriteTarget
+from simprof.simulator.values import dataclass
 
 # -- Where witnesses go: blockers first, then a spanning tree (BL94 section 4)
 #
