@@ -37,7 +37,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
 OWN_VERSION = "0.1.0"
 
 # Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares.
-COST_MODEL = "1-582815dcb280"
+COST_MODEL = "1-6fe4a2f1fbd8"
 
 
 def head(name: str) -> dict[str, object]:

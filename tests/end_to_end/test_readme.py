@@ -13,7 +13,7 @@ import pytest
 from simprof.profiler import cli
 
 ROOT = Path(__file__).resolve().parents[2]
-COST_MODEL = "1-582815dcb280"
+COST_MODEL = "1-6fe4a2f1fbd8"
 
 
 def blocks(document: str) -> list[str]:
