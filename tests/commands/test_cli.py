@@ -625,7 +625,7 @@ def test_errors_show_nothing_that_terminals_obey(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ("-n 6", "too many open files: allow more than 6 (ulimit -n)"),
+        ("-n 5", "too many open files: allow more than 5 (ulimit -n)"),
         ("-v 200000", "out of memory: allow more than 195 MiB (ulimit -v)"),
     ],
 )
