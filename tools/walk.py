@@ -98,7 +98,7 @@ class Watcher:
     def __call__(self, frame: FrameType, event: str, _: object) -> None:
         """Take what Python's profiler tells."""
         module = frame.f_globals.get("__name__", "")
-        if event != "call" or not module.startswith("simprof."):
+        if event != "call" or not _is_ours(module):
             return
         values = [each for each in _arguments(frame) if type(each).__module__ != module]
         steps = {type(value) for value in values}.intersection(PARTS)
@@ -129,12 +129,17 @@ def _carries(value: Any) -> bool:
     )
 
 
+def _is_ours(module: str) -> bool:
+    # What stands for the standard library's `dataclass` makes methods: no value is taken there.
+    return module.startswith("simprof.") and module != "simprof.simulator.values"
+
+
 def _caller(frame: FrameType) -> str:
     """Return the module of simprof that has made a call."""
     above = frame.f_back
     while above is not None:
         module = str(above.f_globals.get("__name__", ""))
-        if module.startswith("simprof."):
+        if _is_ours(module):
             return module
         above = above.f_back
     return ""
