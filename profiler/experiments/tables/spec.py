@@ -204,6 +204,10 @@ OFF = TableColumn("off", "off", Form.COUNT, average=False)
 # Share of base by which two runs of a program may differ because its file lies elsewhere: the C
 # library copies its path at the start, which takes some more instructions where that is longer.
 ELSEWHERE = 1e-3
+# Share of base by which what was predicted for it may differ from what is for a run. Each is exact
+# on graphs of its own: a program is instrumented for every place that a jump may lead to by its
+# file, a run is planned with those that it has found (the switches in mawk's interpreter: 0.65 %).
+OTHER_GRAPHS = 1e-2
 CAPTION = (
     " Executed: the same, counted while the instrumented program ran, without what rewriting "
     "itself costs; of the programs for which this is done. Routines that are left alone have no "
@@ -379,11 +383,12 @@ def problems(result: CellResult, predicted: CellResult | None = None) -> Iterato
     yield from result.differences
     if predicted is None:
         return
-    compared = [("base is", result.base, predicted.base)]
+    compared = [("base is", result.base, predicted.base, ELSEWHERE)]
     if not result.counts[ALONE_ROUTINES]:
-        compared.append(("predicted were", result.counts[PREDICTED], predicted.added))
-    for what, here, there in compared:
-        if abs(here - there) > ELSEWHERE * predicted.base:
+        promised = result.counts[PREDICTED]
+        compared.append(("predicted were", promised, predicted.added, OTHER_GRAPHS))
+    for what, here, there, share in compared:
+        if abs(here - there) > share * predicted.base:
             yield f"{what} {here:,} instructions there, not {there:,}"
 
 
