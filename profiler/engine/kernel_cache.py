@@ -22,7 +22,7 @@ from simprof.simulator.errors import EngineError
 _FOLDER = "kernels"
 _LIMIT = 4 << 20  # Bytes of files of machine code in a directory
 # Seconds that numba takes for the engine, and for a part of it that few programs need.
-_ENGINE_SECONDS, _PART_SECONDS = 10, 5
+_ENGINE_SECONDS, _PART_SECONDS = 25, 5
 
 
 class _Building:

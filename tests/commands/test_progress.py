@@ -122,5 +122,5 @@ def test_compiling_is_said(
     ready_engine(False)
     assert not asked
     ready_engine()
-    asked[0]("compiling the engine, once: about 10 s")
-    assert capsys.readouterr().err == "simprof: compiling the engine, once: about 10 s\n"
+    asked[0]("compiling the engine, once: about 25 s")
+    assert capsys.readouterr().err == "simprof: compiling the engine, once: about 25 s\n"
