@@ -268,7 +268,9 @@ def tree_files(root: Path) -> list[Path]:
         check=True,
     ).stdout.decode()
     names = sorted(set(filter(None, listed.split("\0"))))
-    return [Path(name) for name in names if (root / name).is_file()]
+    # Links too: those to folders, inside simprof/, lead within the copy.
+    places = ((Path(name), root / name) for name in names)
+    return [file for file, place in places if place.is_symlink() or place.is_file()]
 
 
 @contextmanager
@@ -279,7 +281,7 @@ def copied(root: Path, files: Sequence[Path]) -> Iterator[Copy]:
         (home / "temporary").mkdir()
         for file in files:
             (home / "tree" / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / file, home / "tree" / file)
+            shutil.copy2(root / file, home / "tree" / file, follow_symlinks=False)
         yield Copy(home / "tree")
 
 

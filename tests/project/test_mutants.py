@@ -22,10 +22,12 @@ from tools.mutants import (
     Outcome,
     attempt_all,
     chosen,
+    copied,
     line,
     load,
     main,
     summary,
+    tree_files,
 )
 
 MUTANTS = load()
@@ -229,3 +231,10 @@ def test_a_pattern_of_no_mutant_is_an_error(capsys: pytest.CaptureFixture[str]) 
     with pytest.raises(SystemExit):
         main(["--list", "spanning", "nothing like it"])
     assert "no mutant has 'nothing like it'" in capsys.readouterr().err
+
+
+def test_a_copy_of_the_tree_imports_its_own_code() -> None:
+    with copied(ROOT, tree_files(ROOT)) as copy:
+        for link in ("profiler", "simulator"):
+            place = copy.root / "simprof" / link
+            assert place.is_symlink() and place.resolve() == (copy.root / link).resolve()
