@@ -216,6 +216,8 @@ BOUNDARIES = [
     Boundary("epp1", "Programs with considerable", first("pp", 10, hashed=20), 10, "hfh"),
     Boundary("epp1", "Programs with considerable", every("hashed"), 20, "uff"),
     Boundary("epp1", "Path profiling executes", every("edge_ratio"), 1, "ffh"),
+    Boundary("epp1", "A hash table is", every("hash_cost"), 10, "fhh"),
+    Boundary("epp1", "There are many", every("cheaper"), 10, "fhh"),
     Boundary("epp2", "Few paths", every("paths", potential=1000), 10, "hff"),
     Boundary("epp2", "Few paths", first("paths", 1, potential=1000), 500, "hff"),
     Boundary("epp2", "Paths of FP", group("FP", "average_instructions"), 10, "ffh"),

@@ -85,7 +85,7 @@ MADE = ("9.9", "engine", "7-abc")
 
 def counts(**numbers: int) -> dict[str, int]:
     plain = dict.fromkeys(
-        ("path_increments", "hashed_increments", "edge_increments", "blocks", "jumps"), 0
+        ("path_increments", "hashed_increments", "hashing", "edge_increments", "blocks", "jumps"), 0
     )
     return plain | numbers
 
@@ -246,14 +246,33 @@ def test_epp_table_1() -> None:
     pp = CellResult(
         base=1000,
         added=300,
-        counts=counts(path_increments=40, edge_increments=10, hashed_increments=5),
+        counts=counts(path_increments=40, edge_increments=10, hashed_increments=5, hashing=80),
+        routines=(
+            routine("a", CounterTable.ARRAY, address=4, added=3),
+            routine("b", CounterTable.ARRAY, address=8, added=4),
+            routine("c", CounterTable.ARRAY, address=12, added=5),
+            routine("d", CounterTable.ARRAY, address=16, added=2),
+            routine("e", CounterTable.HASH, address=20, added=1),
+        ),
     )
-    qpt2 = CellResult(base=1000, added=100, counts=counts(edge_increments=75))
+    qpt2 = CellResult(
+        base=1000,
+        added=100,
+        counts=counts(edge_increments=75),
+        routines=tuple(
+            routine(name, CounterTable.NONE, address=address, added=4)
+            for name, address in zip("edcba", (20, 16, 12, 8, 4), strict=True)
+        ),
+    )
     row = only_row(table_of("epp1", {"pp": pp, "qpt2": qpt2}))
     assert row == {
         "program": "p", "base": 1000, "pp": 30.0, "qpt2": 10.0, "pp_qpt2": 3.0,
         "path_increments": 50, "edge_ratio": 1.5, "hashed": 10.0, "spacing": 20.0,
+        "hash_cost": 6.0, "cheaper": 50.0,
     }  # fmt: skip
+    none = replace(pp, counts=counts(path_increments=40, edge_increments=10), routines=())
+    row = only_row(table_of("epp1", {"pp": none, "qpt2": qpt2}))
+    assert (row["hash_cost"], row["cheaper"]) == (None, None)
 
 
 def test_epp_table_2() -> None:

@@ -37,6 +37,7 @@ from simprof.profiler.experiments.tables.conditions import (
 )
 from simprof.profiler.experiments.tables.spec import CellNeed, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.accuracy import DefiniteFlow
 
 PAPER = "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996"
@@ -49,6 +50,24 @@ TRAIN = CellNeed(setting("pp"), "train")
 
 CONSIDERABLE = 20.0  # Percent of hashed increments: EPP's tomcatv, fpppp and wave5 have more.
 COMPARABLE = 1.5  # PP/QPT2 up to which overheads are called comparable
+MANY = 10.0  # Percent of routines that are called many
+# Instructions of a simple memory increment: load, add, store; and of a call with its delay slot,
+# which the instructions inside the hashing routine leave out.
+INCREMENT, CALL = 3, 2
+
+
+def _hash_increments(row: Found) -> float | None:
+    """Return what a call of the hashing routine costs, in simple memory increments."""
+    counts = row["pp"].counts
+    calls = counts["hashed_increments"]
+    return ratio(counts["hashing"] + CALL * calls, INCREMENT * calls)
+
+
+def _cheaper(row: Found) -> float | None:
+    """Return the share of the routines with an array to which PP adds less than QPT2."""
+    edges = {each.address: each.added for each in row["qpt2"].routines}
+    arrays = [each for each in row["pp"].routines if each.table is CounterTable.ARRAY]
+    return percentage(sum(each.added < edges[each.address] for each in arrays), len(arrays))
 
 
 def _considerable_hashing(table: ReportTable) -> Condition | None:
@@ -72,7 +91,9 @@ EPP1 = TableSpec[Found](
     "Base: instructions of the uninstrumented run. Overheads in percent of them. Path inc: "
     "increments of path counters, of self-loops' counters too. Edge inc: QPT2's increments by "
     "PP's. Hashed: share of path increments that are hashed. Inst/inc: base instructions by path "
-    "increments.",
+    "increments. Hash cost: instructions of a call of the hashing routine by the three of a simple "
+    "memory increment (load, add, store). PP cheaper: of the executed routines with an array the "
+    "share to which PP adds less than QPT2.",
     {"pp": PP, "qpt2": QPT2},
     (
         PROGRAM,
@@ -94,6 +115,8 @@ EPP1 = TableSpec[Found](
         columns.decimal(
             "spacing", "inst/inc", lambda row: ratio(row["pp"].base, columns.increments(row["pp"]))
         ),
+        columns.decimal("hash_cost", "hash cost", _hash_increments, quotient=True),
+        columns.percent("cheaper", "PP cheaper %", _cheaper),
     ),
     (
         rule(
@@ -131,6 +154,17 @@ EPP1 = TableSpec[Found](
             "Path profiling executes fewer increments than edge profiling (1.3 edge increments to "
             "a path increment).",
             claims.mean_is("edge_ratio", papers(above(1))),
+        ),
+        of_hashing(
+            "A hash table is an order of magnitude more costly than a simple memory increment "
+            "(EPP 5.3).",
+            claims.mean_is("hash_cost", papers(at_least(10)), others=("hashed",)),
+            absent="the table has no program with hash tables under PP",
+        ),
+        rule(
+            "There are many procedures with arrays for which path profiling incurs less overhead "
+            "than edge profiling (EPP 2).",
+            claims.mean_is("cheaper", at_least(MANY, " %")),
         ),
         untestable(
             "Part of the overhead is interference in the caches.",
