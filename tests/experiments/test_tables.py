@@ -455,8 +455,16 @@ def test_bl94_tables() -> None:
     bits = CellResult(base=100, added=50, counts={"trace_tokens": 3000}, sizes={"trace_bits": 3201})
     sizes = {"trace_bits": 8000, "minimal_trace_bits": 1999}
     witness = CellResult(base=100, added=20, counts={}, sizes=sizes)
-    found = {"bits": bits, "witness": witness, "bytes": CellResult(base=100, added=44)}
+    found = {
+        "bits": bits,
+        "witness": witness,
+        "bytes": CellResult(base=100, added=44),
+        "witness_addresses": CellResult(base=100, added=60, sizes={"address_bits": 8000}),
+        "bytes_addresses": CellResult(base=100, added=92, sizes={"address_bits": 8000}),
+    }
     row = only_row(table_of("bl94-table3", found))
+    assert (row["addresses"], row["file_ratio"], row["run_ratio"]) == (1000, 2.0, 1.2)
+    assert (row["witness_addresses"], row["bytes_addresses"]) == (60.0, 92.0)
     assert (row["old"], row["new"], row["old_new"]) == (3000, 1000, 3.0)
     assert (row["fewest"], row["bit"], row["witness_overhead"]) == (250, 401, 20.0)
     assert (row["bytes"], row["run_old_new"]) == (44.0, 1.2)
