@@ -25,6 +25,7 @@ from pathlib import PurePath
 from typing import Protocol, TypeVar
 
 from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.profiles.combine import edge_keys, path_key
 from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import LoopName, loop_marks, path_blocks
@@ -54,7 +55,8 @@ class CountDifference:
     # An edge's source and target, or a path's blocks: their names, or where builds are compared
     # "FILE:LINE" (`+OFFSET` from the routine's start where no line is known).
     steps: tuple[str, ...]
-    kind: str  # An edge's kind; of a path "path" or "partial", with its `loop_marks`
+    # An edge's kind; of a path "path" or "partial", with where it starts and ends (`_kind`)
+    kind: str
     executions: Pair
 
 
@@ -249,9 +251,28 @@ class _ByLine:
         return (file, number), f"{PurePath(line.file).name}:{line.line}"
 
 
+# What stands behind "path" where it does not start at ENTRY, or end at EXIT: two paths of the same
+# blocks may differ in nothing else.
+STARTS = {
+    PathStart.LOOP: "(after back edge)",
+    PathStart.CUT: "(after cut edge)",
+    PathStart.BRANCH: "(from branch)",
+}
+ENDS = {
+    PathEnd.LOOP: "(before back edge)",
+    PathEnd.CUT: "(before cut edge)",
+    PathEnd.BRANCH: "(to branch)",
+}
+
+
 def _kind(path: PathCount) -> str:
-    kind = "partial" if path.partial else "path"
-    return " ".join([kind, *loop_marks(path.start, path.end)])
+    words = [
+        "partial" if path.partial else "path",
+        "" if path.start is None else STARTS.get(path.start, ""),
+        "" if path.end is None else ENDS.get(path.end, ""),
+        *loop_marks(path.start, path.end),
+    ]
+    return " ".join(filter(None, words))
 
 
 def _changes(name: str, before: Named, after: Named) -> Iterable[CountDifference]:

@@ -25,8 +25,8 @@ from simprof.profiler.profiles.profile import (
     PathCount,
     RunMeasurement,
 )
-from simprof.profiler.profiles.tables import table
-from simprof.profiler.reports import run_json
+from simprof.profiler.profiles.tables import path_blocks, table
+from simprof.profiler.reports import mode_facts, run_json
 from simprof.profiler.reports.hot_tables import blocks_text, path_marks
 from simprof.profiler.reports.html.routines import path_name
 from simprof.profiler.reports.listings import RowChoice, listing, render_text
@@ -116,7 +116,15 @@ def assert_apart(run: RunMeasurement) -> int:
         doubled = [replace(path, count=2 * path.count) for path in one.path_counts]
         assert list(routine.path_counts) == doubled
     nothing = replace(run, routines=tuple(replace(r, path_counts=()) for r in run.routines))
-    assert len(difference(nothing, run).paths) == paths
+    differing = difference(nothing, run).paths
+    assert len(differing) == paths
+    # Of parallel edges no text tells which one a path took.
+    ways = {
+        (each.name, path_blocks(path), path.start, path.end)
+        for each in run.routines
+        for path in each.path_counts
+    }
+    assert len({(each.symbol, each.steps, each.kind) for each in differing}) == len(ways)
     assert difference(run, run).is_empty
     alike = Counter(
         (each.key, path.blocks, path.slots, path.edges, path.partial)
@@ -188,11 +196,32 @@ def test_paths_of_a_program_are_shown_apart(name: str, fixture_elf: Callable[...
     nothing = replace(run, routines=tuple(replace(r, path_counts=()) for r in run.routines))
     other = replace(nothing.program, sha256="00" * 32)
     kinds = Counter(each.kind for each in difference(replace(nothing, program=other), run).paths)
-    assert kinds["path (loop entry)"] and kinds["path (loop exit)"]
     assert kinds["path (loop entry) (loop exit)"]
+    assert kinds["path (after back edge) (loop exit)"]
+    assert kinds["path (before back edge) (loop entry)"]
     names = {step for x in difference(nothing, run).paths for step in x.steps}
     assert any(each.startswith("loop 0x") for each in names)
     text = render_text(listing("paths", run, RowChoice(routines=("nest", "insertion_sort"))), 200)
     assert "> loop 0x" in text
     assert "(loop entry)" in text
     assert "(loop exit)" in text
+    assert "innermost" not in mode_facts.description(run)
+
+
+def test_a_path_from_the_entry_is_not_one_behind_a_back_edge() -> None:
+    """A loop that the routine begins with: all its paths have the same blocks."""
+    blocks = tuple(Block(at, 0x1000 + 8 * at, 2, is_slot=False) for at in range(2))
+    ends = ((2, 0, EdgeKind.ENTRY), (0, 1, EdgeKind.FALL_THROUGH), (1, 0, EdgeKind.TAKEN),
+            (1, 3, EdgeKind.EXIT))  # fmt: skip
+    edges = tuple(Edge(at, *each) for at, each in enumerate(ends))
+    cfg = ControlFlowGraph("p", 0x1000, 16, blocks, edges)
+    once = executed(cfg, [[0, 1, 3]] * 2, iterations=1)
+    thrice = executed(cfg, [[0, 1, 2, 1, 2, 1, 3]], iterations=1)
+    found = {each.kind: (each.steps, each.executions) for each in difference(once, thrice).paths}
+    steps = ("0x1000", "0x1008")
+    assert found == {
+        "path": (steps, (2, 0)),
+        "path (before back edge)": (steps, (0, 1)),
+        "path (after back edge) (before back edge)": (steps, (0, 1)),
+        "path (after back edge)": (steps, (0, 1)),
+    }

@@ -126,7 +126,7 @@ def _code() -> SchemeCode:
 
 KITER = SchemeDefinition(
     mode="kiter",
-    description="paths over k iterations of innermost loops (Roy and Srikant 2009)",
+    description="paths over k iterations of loops (Roy and Srikant 2009)",
     collects=ProfileKind.ITERATION_PATHS,
     plan=_plan,
     reads=PLANNING,
