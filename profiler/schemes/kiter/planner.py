@@ -57,7 +57,7 @@ from simprof.profiler.schemes.kiter.unrolled import (
     IteratedLoop,
     Unrolled,
     by_back_edges,
-    find_loops,
+    innermost_loops,
     with_iterations,
 )
 from simprof.profiler.schemes.static import ROOT_EDGE, num_paths
@@ -276,7 +276,7 @@ def plan_kiter(
         raise UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
-    innermost = find_loops(cfg, dfs, iterations)
+    innermost = innermost_loops(cfg, dfs, iterations)
     cold = asked.cold_loops(cfg, innermost, edge_weights)
     wanted = {loop.head: asked.wanted(cfg, loop, cold) for loop in innermost}
     iterated = with_iterations(innermost, wanted)

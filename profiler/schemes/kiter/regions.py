@@ -22,9 +22,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
+from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.schemes.kiter.numbering import fit, number_iterations
-from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
+from simprof.profiler.schemes.kiter.unrolled import (
+    IteratedLoop,
+    Unrolled,
+    cycles_inside,
+    find_loops,
+)
 from simprof.simulator.values import dataclass
 
 
@@ -47,42 +52,17 @@ class NestedLoop:
 def nested_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tuple[NestedLoop, ...]:
     """Return the loops that are in no other, all with k = `iterations`; self-loops are none."""
     # Loops are nested or disjoint, so each one is in the smallest of those that hold its head.
-    left = sorted(_loops(cfg, dfs, iterations), key=lambda loop: len(loop.body))
+    every = find_loops(cfg, dfs, iterations)
+    left = sorted(every, key=lambda loop: (len(loop.body), loop.back_edges))
     found: list[NestedLoop] = []
     for loop in left:
         inner = tuple(each for each in found if each.loop.body <= loop.body)
         found = [each for each in found if each not in inner]
-        found.append(NestedLoop(loop, inner, _is_iterable(cfg, dfs, loop, inner)))
+        is_iterable = all(
+            any(ends <= each.loop.body for each in inner) for ends in cycles_inside(cfg, dfs, loop)
+        )
+        found.append(NestedLoop(loop, inner, is_iterable))
     return tuple(found)
-
-
-def _loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> Iterator[IteratedLoop]:
-    by_head: dict[int, list[int]] = {}
-    for edge in sorted(proper_back_edges(cfg, dfs) - dfs.self_loops):
-        by_head.setdefault(cfg.edges[edge].target, []).append(edge)
-    for head, edges in by_head.items():
-        bodies = {edge: loop_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in edges}
-        body: frozenset[int] = frozenset()
-        # Of loops with one head the smallest are the innermost, as in `unrolled.find_loops`.
-        while bodies:
-            least = [each for each in bodies.values() if not any(o < each for o in bodies.values())]
-            body = body.union(*least)
-            own = tuple(edge for edge in bodies if cfg.edges[edge].source in body)
-            yield IteratedLoop(head, body, own, iterations)
-            bodies = {edge: each for edge, each in bodies.items() if edge not in own}
-
-
-def _is_iterable(
-    cfg: ControlFlowGraph, dfs: DepthFirst, loop: IteratedLoop, inner: Sequence[NestedLoop]
-) -> bool:
-    inside = [{cfg.edges[edge].source, cfg.edges[edge].target} for edge in _others(dfs, loop)]
-    return all(
-        any(ends <= each.loop.body for each in inner) for ends in inside if ends <= loop.body
-    )
-
-
-def _others(dfs: DepthFirst, loop: IteratedLoop) -> frozenset[int]:
-    return dfs.back_edges - dfs.self_loops - frozenset(loop.back_edges)
 
 
 # -- Regions

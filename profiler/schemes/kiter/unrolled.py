@@ -19,7 +19,7 @@ entry dummy, exit dummy
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
@@ -48,32 +48,40 @@ class IteratedLoop:
     iterations: int
 
 
-def find_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tuple[IteratedLoop, ...]:
-    """Return the loops that can be iterated, all with k = `iterations`."""
+def find_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> Iterator[IteratedLoop]:
+    """Yield all loops, with k = `iterations`; self-loops are none. Of one head inner ones first."""
     by_head: dict[int, list[int]] = {}
     for edge in sorted(proper_back_edges(cfg, dfs) - dfs.self_loops):
         by_head.setdefault(cfg.edges[edge].target, []).append(edge)
-    candidates = (
-        _innermost(cfg, dfs, head, by_head[head], iterations)
-        for head in dfs.topological
-        if head in by_head
-    )
-    return tuple(loop for loop in candidates if loop is not None)
+    for head in filter(by_head.__contains__, dfs.topological):
+        bodies = {
+            edge: loop_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in by_head[head]
+        }
+        body: frozenset[int] = frozenset()
+        while bodies:
+            least = [each for each in bodies.values() if not any(o < each for o in bodies.values())]
+            body = body.union(*least)
+            own = tuple(edge for edge in bodies if cfg.edges[edge].source in body)
+            yield IteratedLoop(head, body, own, iterations)
+            bodies = {edge: each for edge, each in bodies.items() if edge not in own}
 
 
-def _innermost(
-    cfg: ControlFlowGraph, dfs: DepthFirst, head: int, back_edges: list[int], iterations: int
-) -> IteratedLoop | None:
-    bodies = [loop_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in back_edges]
-    smallest = (body for body in bodies if not any(other < body for other in bodies))
-    body = frozenset().union(*smallest)
-    own = tuple(edge for edge in back_edges if cfg.edges[edge].source in body)
-    for vertex in body:
-        for edge in cfg.out_edges[vertex]:
-            inside = cfg.edges[edge].target in body and edge in dfs.back_edges
-            if inside and edge not in own and edge not in dfs.self_loops:
-                return None
-    return IteratedLoop(head, body, own, iterations)
+def innermost_loops(
+    cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int
+) -> tuple[IteratedLoop, ...]:
+    """Return the loops that can be iterated where none is collapsed, all with k = `iterations`."""
+    loops = find_loops(cfg, dfs, iterations)
+    return tuple(loop for loop in loops if not any(cycles_inside(cfg, dfs, loop)))
+
+
+def cycles_inside(
+    cfg: ControlFlowGraph, dfs: DepthFirst, loop: IteratedLoop
+) -> Iterator[frozenset[int]]:
+    """Yield the ends of the back edges inside of a loop that are neither its own nor self-loops."""
+    for edge in dfs.back_edges - dfs.self_loops - frozenset(loop.back_edges):
+        ends = frozenset((cfg.edges[edge].source, cfg.edges[edge].target))
+        if ends <= loop.body:
+            yield ends
 
 
 def with_iterations(
