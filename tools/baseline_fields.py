@@ -75,6 +75,18 @@ GRAPH_VARIANTS = (
 )
 GRAPH_SETTINGS = (*MODES, *(x for x in VARIANTS if x not in REGISTERS), *GRAPH_VARIANTS)
 PROGRAM_SETTINGS = ("edges", *MODES, *VARIANTS, "tpp:first=10000")
+# Options that few programs are enough to tell
+FEW_SETTINGS = (
+    "edges",
+    "kiter:outer",
+    "kiter:k=3:outer",
+    "pp:weights=forman",
+    "qpt2:weights=forman",
+    "bits:addresses",
+    "block-trace:addresses",
+    "bytes:addresses",
+    "witness:addresses",
+)
 PROFILE_SETTINGS = ("edges", *MODES, "tpp:cold=10:loop=25:cold-always", "kiter:k=3")
 
 TOTALS: Mapping[str, tuple[str, ...]] = {
@@ -100,6 +112,7 @@ TOTALS: Mapping[str, tuple[str, ...]] = {
         "unknown_unfinished",
     ),
     "sizes": (
+        "address_bits",
         "code_bytes",
         "counter_bytes",
         "minimal_trace_bits",

@@ -57,22 +57,26 @@ def settings(names: Sequence[str]) -> tuple[CellSetting, ...]:
     return made
 
 
-def recorded(targets: Sequence[Target], directory: Path) -> Baseline:
-    """Record programs under all settings, as `simprof regress record` does.
+def recorded(
+    targets: Sequence[Target], directory: Path, names: Sequence[str] = PROGRAM_SETTINGS
+) -> Baseline:
+    """Record programs under all settings, or those named, as `simprof regress record` does.
 
     Raises
     ------
     BaselineError
         If one cannot be recorded.
     """
-    schemes = [setting.scheme() for setting in settings(PROGRAM_SETTINGS)]
+    schemes = [setting.scheme() for setting in settings(names)]
     found = record(targets, schemes, directory)
     for name, reason in found.failures.items():
         raise BaselineError(f"{name}: {reason}")
     return found.baseline
 
 
-def program_lines(key: str, target: Target, directory: Path) -> Iterator[str]:
+def program_lines(
+    key: str, target: Target, directory: Path, names: Sequence[str] = PROGRAM_SETTINGS
+) -> Iterator[str]:
     """Yield how a program ends, and what it counts under each setting.
 
     Raises
@@ -80,7 +84,7 @@ def program_lines(key: str, target: Target, directory: Path) -> Iterator[str]:
     BaselineError
         If it cannot be recorded.
     """
-    run = recorded([target], directory).runs[target.name]
+    run = recorded([target], directory, names).runs[target.name]
     base = run.results["edges"].metrics["base"]
     ending = f"{run.ending['reason']} {run.ending['status']} {str(run.ending['output'])[:DIGITS]}"
     yield f"{key} ends {base} {ending}"

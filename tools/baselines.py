@@ -30,7 +30,7 @@ from simprof.profiler.experiments.regress.file import save
 from simprof.profiler.experiments.regress.measure import Target, suite_targets
 from simprof.profiler.experiments.suites.suite import Width
 from simprof.profiler.experiments.suites.suite_file import load_suite
-from tools.baseline_fields import GRAPH_SETTINGS
+from tools.baseline_fields import FEW_SETTINGS, GRAPH_SETTINGS, PROGRAM_SETTINGS
 from tools.baseline_lines import (
     BaselineError,
     graph_file_lines,
@@ -44,6 +44,7 @@ BASELINES = Path(__file__).resolve().parent.parent / "fixtures" / "baselines"
 INPUT = "train"
 SUITES = ("micro", "wcet")
 BUILDS: Mapping[str, Width] = {"v9": 64, "v8plus": 32, "v8": 32}
+FEW = ("loops", "sieve", "switches", "words")  # Programs of options of few, in 64 bits
 REGRESS_MODES = {"micro": "pp,qpt2,tpp", "wcet": "pp,qpt2,tpp,kiter"}
 
 PROGRAMS = "NAME ends BASE REASON STATUS OUTPUT; NAME SETTING ADDED COUNTS PROFILE"
@@ -155,8 +156,10 @@ def _v8(target: Target) -> Target:
     return replace(target, name=f"{target.argv0} {INPUT} v8", program=file, facts={})
 
 
-def _program(suite: str, build: str, name: str) -> Iterator[str]:
-    return program_lines(name, targets(suite, build)[name], BASELINES)
+def _program(
+    suite: str, build: str, name: str, settings: Sequence[str] = PROGRAM_SETTINGS
+) -> Iterator[str]:
+    return program_lines(name, targets(suite, build)[name], BASELINES, settings)
 
 
 def _profiles(name: str) -> Iterator[str]:
@@ -178,6 +181,9 @@ def _line_cases() -> Iterator[Case]:
             )
     for name in names["micro"]:
         yield Case("profiles-v9.txt", name, PROFILES, partial(_profiles, name))
+    for name in FEW:
+        make = partial(_program, "micro", "v9", name, FEW_SETTINGS)
+        yield Case("few-v9.txt", name, PROGRAMS, make)
     yield Case("graphs.txt", "files", GRAPHS, partial(graph_file_lines, "files"))
     for setting in GRAPH_SETTINGS:
         yield Case("graphs.txt", setting, GRAPHS, partial(graph_lines, setting))

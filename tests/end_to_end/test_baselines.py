@@ -43,7 +43,7 @@ def in_turn(names: Iterable[str]) -> Iterator[str]:
             others.append(name)
     for number, each in enumerate([*builds.values()][::4]):
         yield each[number % len(each)]
-    yield from others[::12]
+    yield from [each for each in others if not each.startswith("few-")][::12]
 
 
 ORDINARY = {*in_turn(CASES)}
