@@ -16,7 +16,7 @@ from simprof.profiler.code.places import JUMP, LayoutRule
 from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import TakenPart
-from simprof.profiler.plan.decoders import TraceWriter
+from simprof.profiler.plan.decoders import TraceWriter, guide_digest
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import CodeLayout, RegisterUse
@@ -89,6 +89,7 @@ class KnownCost(NamedTuple):
     # How many words there are then (`CounterLayout.words`); None: as many as its plan tells of.
     words: int | None
     cost: RoutineCost  # What it costs
+    guide: bytes  # `guide_digest` of what guided its plan
 
 
 class KnownCosts:
@@ -110,11 +111,13 @@ class KnownCosts:
         self.added: dict[int, bytes] = {}
         self._keeps = keeps
 
-    def find(self, routine: int, layout: CounterLayout) -> KnownCost | None:
+    def find(self, routine: int, layout: CounterLayout, guide: bytes) -> KnownCost | None:
         """Return what the code of a routine costs with its counters in a place."""
         data = self.known.get(routine)
         found = None if data is None else cache_files.loads(data)
-        return found if isinstance(found, KnownCost) and found.layout == layout else None
+        if not isinstance(found, KnownCost):
+            return None
+        return found if (found.layout, found.guide) == (layout, guide) else None
 
     @property
     def has_grown(self) -> bool:
@@ -200,14 +203,15 @@ class Pricer:
         weights: Sequence[float],
         context: Callable[[], RoutineContext],
         costs: KnownCosts,
+        guide: Sequence[int] | None = None,
     ) -> RoutineCost:
         """Return what `cost` does, taken from `costs` where it is known; else it is noted there."""
-        # `routine` is its number in the program.
-        layout = self._space.place(plan)
-        found = costs.find(routine, layout)
+        # `routine` is its number in the program; `guide`: the edge profile that guided its plan.
+        layout, digest = self._space.place(plan), guide_digest(guide)
+        found = costs.find(routine, layout, digest)
         if found is None:
             words, cost = self._with_words(routine_cost, cfg, plan, weights, context(), layout)
-            found = KnownCost(layout, words, cost)
+            found = KnownCost(layout, words, cost, digest)
             costs.add(routine, found)
         elif found.words is not None:
             self._space.with_words(layout, found.words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -200,6 +201,19 @@ class GuidedDecoder(PathDecoder, Protocol):
 
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
+
+
+def guide_of(plan: GuidedDecoder | None) -> Sequence[int] | None:
+    """Return the edge profile that guided a plan, None where none did."""
+    return None if plan is None else plan.edge_profile
+
+
+def guide_digest(counts: Sequence[int] | None) -> bytes:
+    """Return what stands for an edge profile that guided a plan, empty where none did."""
+    # By it a plan, and what its code costs, are found again: both are functions of it.
+    if counts is None:
+        return b""
+    return hashlib.blake2b(repr(tuple(counts)).encode(), digest_size=16).digest()
 
 
 @runtime_checkable

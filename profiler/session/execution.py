@@ -402,17 +402,27 @@ def _lowering(
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
 ) -> Lowering:
-    program, edge_counts = recovered.program, options.edge_counts
+    program, edge_counts, expected = recovered.program, options.edge_counts, options.expected
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
     graphs = recovered.routines, index.first_edge, cost_words(program.machine), stack_mask
     if options.record is not None:
         return Lowering((), *graphs, recording=options.record(index))
     counting = [scheme for scheme in schemes if scheme.slot is not None]
-    expected = options.expected
+
+    def weights(number: int) -> Sequence[float] | None:
+        cfg = recovered.routines[number]
+        if edge_counts is not None:
+            return edge_counts(cfg)
+        if not counting or (expected is not None and number in expected.routines):
+            return None
+        # Those of a plan, which may be known from an earlier run: the heuristic takes a while.
+        plan = counting[0].routine_plan(number)
+        return plan.weights if plan is not None and len(plan.weights) == len(cfg.edges) else None
+
     return Lowering(
         [scheme.plan for scheme in counting],
         *graphs,
-        lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
+        weights,
         keep_history=options.replayable,
         known=options.known,
         contexts=counting_of(index, options.contexts),

@@ -8,9 +8,10 @@ All of it depends on the program's file and on simprof's code alone, or is check
   ends a block; where a run takes others it learns them.
 - *Lines* are what the file's debugging information says; they are read once (`with_lines`).
 - *Facts* about the graphs, for reports, are a function of these.
-- *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
-  are, which is kept with each.
-- *Plans* are a function of graphs and a setting.
+- *Plans* are a function of graphs and a setting, and where an edge profile guides them, of its
+  counts, whose digest is kept with each.
+- *Costs* of the code of routines are a function of the same, and of where the counters are, which
+  is kept with each, too.
 - *Discoveries* are those of an earlier run that was asked for in the same way, and a guess
   (`PastRun`).
 
@@ -30,7 +31,7 @@ from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.states import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
-from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.decoders import RoutinePlan, guide_of
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
@@ -39,7 +40,7 @@ from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import GuestOptions, Selection, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.session.scheme_runs import KnownPlans
+from simprof.profiler.session.scheme_runs import KnownPlans, plan_name
 from simprof.simulator.binary.program import LineRows, LineTable, Program
 from simprof.simulator.values import dataclass
 
@@ -156,7 +157,8 @@ class BinaryMemory:
         """Return what plans of the graphs are known under a setting."""
         if not _decides(setting):
             return {}
-        return self._load(_made_for("plans", discoveries, setting), dict) or {}
+        found = self._load(_made_for("plans", discoveries, setting), dict) or {}
+        return found if set(map(type, found)) <= {tuple} else {}
 
     def keep_plans(
         self,
@@ -165,17 +167,19 @@ class BinaryMemory:
         plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]],
     ) -> None:
         """Keep plans of graphs under a setting."""
-        # That is done of runs under one setting only: to write the plans of many takes as long as
-        # to make them. They are read one by one, when a routine is first entered: that takes a
-        # fifth of the time to make one. A plan's graph is not among what is kept: plans refer to
-        # the one that the session has.
+        # They are read one by one, when a routine is first entered: that takes a fifth of the time
+        # to make one. A plan's graph is not among what is kept: plans refer to the one that the
+        # session has. Of a routine's plans under several edge profiles the last one is kept.
         if self._files is None or not _decides(setting):
             return
         before = self.plans(discoveries, setting)
-        named = (((cfg.address, cfg.name), cfg, plan) for cfg, plan in plans)
+        guided = registry.definition(setting.mode).guided_decoder
+        named = ((plan_name(cfg, guide_of(guided(plan))), cfg, plan) for cfg, plan in plans)
         more = {n: cache_files.dumps(plan, cfg) for n, cfg, plan in named if n not in before}
         if more:
-            self._keep(_made_for("plans", discoveries, setting), {**before, **more})
+            again = {name[:2] for name in more}
+            rest = {name: data for name, data in before.items() if name[:2] not in again}
+            self._keep(_made_for("plans", discoveries, setting), {**rest, **more})
 
     def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
         """Return what the code of routines costs under a setting, as far as that is known."""
@@ -239,11 +243,10 @@ def _ways(discoveries: Discoveries, expected: bool) -> str:
 
 
 def _decides(setting: Setting) -> bool:
-    """Whether the graphs and a setting decide what code there is."""
-    # So do saved profiles, the counts of a first run, and other distributions' code.
+    """Whether graphs, a setting, and the counts that guide it decide what code there is."""
+    # So do saved profiles that give weights, and other distributions' code.
     own = registry.definition(setting.mode) in registry.OWN
-    guided = registry.needs_edge_profile(setting.mode)
-    return own and not guided and isinstance(setting.options.weights, Weights)
+    return own and isinstance(setting.options.weights, Weights)
 
 
 def _made_for(what: str, discoveries: Discoveries, setting: Setting) -> str:

@@ -25,7 +25,7 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
 from enum import StrEnum
@@ -228,11 +228,14 @@ def observe_in(
         memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
     if study.recording is not None:
         study.recording.finish(observation, world.files.output_digest)
-    if len(study.settings) == 1:
-        (scheme,) = observation.schemes
-        entered = ((each.cfg, scheme.routine_plan(n)) for n, each in observation.events.items())
-        plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
-        memory.keep_plans(observation.discoveries, scheme.setting, plans)
+    # To write the plans of many schemes takes as long as to make them. A scheme that an edge
+    # profile guides comes with another, which prices that.
+    if len(study.settings) <= 2:
+        schemes = (*observation.schemes, *observation.judges.values())
+        for scheme in {each.setting: each for each in schemes}.values():
+            entered = ((each.cfg, scheme.routine_plan(n)) for n, each in observation.events.items())
+            plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+            memory.keep_plans(observation.discoveries, scheme.setting, plans)
     return replace(
         observation,
         memory=memory,
@@ -459,10 +462,20 @@ def _schemes(
 
     The graphs of these routines, given by address and name, may not be those that were planned.
     """
-    for planner in planners if runs.events.is_emulated else ():
-        known = study.memory.plans(runs.discoveries, planner.setting)
-        planner.remember({name: plan for name, plan in known.items() if name not in unsure})
+    if runs.events.is_emulated:
+        _remember(study, runs.discoveries, planners, unsure)
     return make_schemes(Graphs(recovered, study.invocation.selection, study.routines), planners)
+
+
+def _remember(
+    study: Study,
+    discoveries: Discoveries,
+    planners: Iterable[Planner],
+    unsure: frozenset[tuple[int, str]] = frozenset(),
+) -> None:
+    for planner in planners:
+        known = study.memory.plans(discoveries, planner.setting)
+        planner.remember({name: plan for name, plan in known.items() if name[:2] not in unsure})
 
 
 def _turned_out(stage: Stage, runs: Runs, execution: ProgramExecution) -> ProgramExecution | None:
@@ -496,6 +509,7 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
         # what is counted by context is that of schemes which take part in the run
         return replace(runs, is_guided=False)
     planners = study.planners.of(study.settings, observation.edge_counts)
+    _remember(study, observation.discoveries, planners)
     # those behind are of schemes that only judge others
     replayed, left_out = _replayed(observation, planners[: len(study.settings)])
     if left_out and (study.trace is not None or study.recording is not None):

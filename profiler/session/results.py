@@ -29,6 +29,7 @@ from simprof.profiler.plan.decoders import (
     RoutineCounters,
     RoutinePlan,
     check_shape,
+    guide_of,
 )
 from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
 from simprof.profiler.profiles.documents import this_simprof
@@ -367,6 +368,7 @@ class Measuring:
             plan.weights,
             partial(self._observation.contexts.of, number),
             self.costs,
+            guide_of(self._definition.guided_decoder(plan)),
         )
         return RoutinePrice(code, added(code, events.edges, events.block_counts, counters.taken))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.spanning import measured
-from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.decoders import RoutinePlan, guide_digest
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.profile import EdgeProfile
@@ -91,9 +91,15 @@ def _load_profile(sha256: str, path: Path) -> EdgeProfile:
 EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
 
 
-# Plans of one program's graphs under one setting, by address and name of the routine, as
-# `cache_files` writes them, without their graphs.
-KnownPlans = Mapping[tuple[int, str], bytes]
+# Plans of one program's graphs under one setting, as `cache_files` writes them, without their
+# graphs; by address and name of the routine, and `guide_digest` of what guided them.
+PlanName = tuple[int, str, bytes]
+KnownPlans = Mapping[PlanName, bytes]
+
+
+def plan_name(cfg: ControlFlowGraph, guide: Sequence[int] | None) -> PlanName:
+    """Return the name of a plan among `KnownPlans`; `guide`: the edge profile that guides it."""
+    return cfg.address, cfg.name, guide_digest(guide)
 
 
 class Planner:
@@ -119,20 +125,24 @@ class Planner:
         """Return the plan of a graph."""
         made = self._made.get(id(cfg))
         if made is None:
-            data = self._known.get((cfg.address, cfg.name))
+            counts = self._counts(cfg)
+            data = self._known.get(plan_name(cfg, counts)) if self._known else None
             known = None if data is None else cache_files.loads(data, cfg)
-            made = self._made[id(cfg)] = cfg, self._make(cfg) if known is None else known
+            made = self._made[id(cfg)] = cfg, self._make(cfg, counts) if known is None else known
         return made[1]
 
     def forget(self, cfg: ControlFlowGraph) -> None:
         """Let go of the plan of a graph, which nobody asks for any more."""
         self._made.pop(id(cfg), None)
 
-    def _make(self, cfg: ControlFlowGraph) -> RoutinePlan:
-        counts = None
-        if needs_edge_profile(self.setting.mode) and self._edge_counts is not None:
-            counts = self._edge_counts(cfg)
-            counts = (0,) * len(cfg.edges) if counts is None else counts
+    def _counts(self, cfg: ControlFlowGraph) -> Sequence[int] | None:
+        """Return the edge profile that guides the plan of a graph; None where nothing does."""
+        if not needs_edge_profile(self.setting.mode) or self._edge_counts is None:
+            return None
+        counts = self._edge_counts(cfg)
+        return (0,) * len(cfg.edges) if counts is None else counts
+
+    def _make(self, cfg: ControlFlowGraph, counts: Sequence[int] | None) -> RoutinePlan:
         return make_plan(cfg, self.setting.mode, self.setting.options, self._weights(cfg), counts)
 
 

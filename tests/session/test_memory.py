@@ -34,7 +34,7 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session import scheme_runs, session
 from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
-from simprof.profiler.session.scheme_runs import Planner, saved_profiles
+from simprof.profiler.session.scheme_runs import Planner, plan_name, saved_profiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import LineRows, LineTable, Program, SourceLine
@@ -141,13 +141,10 @@ def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> Non
     assert BinaryMemory(program, None).graphs(some) is None
 
 
-def of_own_graphs(name: str) -> bool:
-    """Whether the graphs decide the plans of a mode, so that they are kept."""
-    own = registry.definition(name) in registry.OWN
-    return own and not registry.needs_edge_profile(name)
+OWN = [each for each in registry.planned_modes() if registry.definition(each) in registry.OWN]
 
 
-@pytest.mark.parametrize("mode", [each for each in registry.planned_modes() if of_own_graphs(each)])
+@pytest.mark.parametrize("mode", OWN)
 def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,6 +216,36 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     os.close(nowhere)
 
 
+def test_another_input_has_other_plans_under_tpp(
+    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
+    inputs = [tmp_path / "short", tmp_path / "long"]
+    inputs[0].write_text("one word\n")
+    inputs[1].write_text("many words, and numbers 1 2 3; many more words\n" * 40)
+    planned: list[str] = []
+
+    def planning(cfg: ControlFlowGraph, *rest: Any) -> RoutinePlan:
+        planned.append(cfg.name)
+        return make_plan(cfg, *rest)
+
+    monkeypatch.setattr(scheme_runs, "make_plan", planning)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    seen = []
+    for path in (*inputs, *inputs, inputs[1]):
+        guest = GuestOptions(root=tmp_path, stdin=path, stdout=nowhere, stderr=nowhere)
+        request = RunRequest(fixture_elf("words", "v9"), guest, mode="tpp")
+        plain = run_program(request)
+        planned.clear()
+        known = run_program(replace(request, remember=True))
+        assert replace(known, counts=plain.counts) == plain
+        seen.append(len(set(planned)))
+    os.close(nowhere)
+    # Routines whose counts are the same under both inputs are planned once.
+    assert seen[0] > seen[1] > seen[-1] == 0
+    assert seen[2] == seen[3] > 0
+
+
 def test_plans_come_back_with_the_graph_that_is_there(
     fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +256,7 @@ def test_plans_come_back_with_the_graph_that_is_there(
     memory = BinaryMemory(program, CacheFiles(tmp_path))
     memory.keep_plans(nothing, setting, made[3:])
     some = memory.plans(nothing, setting)
-    places = [(cfg.address, cfg.name) in some for cfg, _ in made]
+    places = [plan_name(cfg, None) in some for cfg, _ in made]
     assert places == [n >= 3 for n in range(len(made))]
     memory.keep_plans(nothing, setting, made)
     known = memory.plans(nothing, setting)
@@ -239,7 +266,7 @@ def test_plans_come_back_with_the_graph_that_is_there(
         found = again.make(cfg)
         assert found is not plan
         assert found.plan == plan.plan
-        assert b"ControlFlowGraph" not in known[cfg.address, cfg.name]
+        assert b"ControlFlowGraph" not in known[plan_name(cfg, None)]
         found.validate()
 
 
