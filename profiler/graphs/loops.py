@@ -130,28 +130,31 @@ def loop_body(
 
 def immediate_dominators(cfg: ControlFlowGraph, dfs: DepthFirst) -> dict[int, int]:
     """Map each reached vertex to its immediate dominator; ENTRY to itself."""
-    # Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", 2001.
-    number = {vertex: index for index, vertex in enumerate(dfs.topological)}
-    dominator = {cfg.entry: cfg.entry}
+    # Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", 2001. Vertices stand for their
+    # places in the topological order, ENTRY for 0: what dominates comes first.
+    order = dfs.topological
+    place = {vertex: index for index, vertex in enumerate(order)}
+    before = [[place[s] for s in cfg.sources(vertex) if s in place] for vertex in order]
+    dominator = [0] + [-1] * (len(order) - 1)
     changed = True
     while changed:
         changed = False
-        for vertex in dfs.topological[1:]:
-            # A reached vertex has a predecessor that comes earlier in the order.
-            best, *others = (source for source in cfg.sources(vertex) if source in dominator)
-            for source in others:
-                best = _meet(dominator, number, best, source)
-            if dominator.get(vertex) != best:
+        for vertex in range(1, len(order)):
+            best = -1  # some predecessor comes earlier in the order
+            for source in before[vertex]:
+                if dominator[source] >= 0:
+                    best = source if best < 0 else _meet(dominator, best, source)
+            if dominator[vertex] != best:
                 dominator[vertex] = best
                 changed = True
-    return dominator
+    return {vertex: order[dominator[index]] for index, vertex in enumerate(order)}
 
 
-def _meet(dominator: dict[int, int], number: dict[int, int], left: int, right: int) -> int:
+def _meet(dominator: list[int], left: int, right: int) -> int:
     while left != right:
-        while number[left] > number[right]:
+        if left > right:
             left = dominator[left]
-        while number[right] > number[left]:
+        else:
             right = dominator[right]
     return left
 
