@@ -5,10 +5,11 @@
 
 Parts are `engine` (the emulated run against the bare engine and against qemu-user), `command`
 (simprof's commands from their start to their reports, cold and warm, beside qemu-user with a native
-plugin), `replay` (commands on a recording of the run), `text` and `length` (the same over the size
-of programs and over the length of runs), `event` (one longjmp, one exception) and `recovery`; all
-of them by default. `tools/benchmarks` says what each measures. The real programs are those of the
-suite `real`: the cross compilers build them the first time, and Debian's sources are fetched.
+plugin that counts blocks or edges), `replay` (commands on a recording of the run), `text` and
+`length` (the same over the size of programs and over the length of runs), `event` (one longjmp, one
+exception) and `recovery`; all of them by default. `tools/benchmarks` says what each measures. The
+real programs are those of the suite `real`: the cross compilers build them the first time, and
+Debian's sources are fetched.
 
 `--json FILE` keeps all rows in a file, row by row: another invocation replaces what it measures
 again and leaves the rest, and with `--resume` measures only what the file lacks of this commit.

@@ -52,11 +52,20 @@ measures again (a quarter of an hour; `python tools/bench.py --help` says how to
 it). The real programs are those of the suite `real` (`simprof suite list real`): Debian's sources,
 built statically with `-O2`, 64 bits, but for bc, which has 32.
 
-*qemu + plugin* is qemu-user, which counts the same program's edges with a native plugin
-(`tools/edge_plugin.c`). *Cold* is the first run of a binary: simprof knows nothing of it. *Warm* is
-the same command once more. Each command is a process of its own and writes both of its reports, the
-text and the JSON; what it took is measured from its start to its end. A time after `>` is that of a
-command that was ended because it took too long.
+*qemu + blocks* and *qemu + edges* are qemu-user with a native plugin (`tools/edge_plugin.c`), on
+the same program. The first adds one to a counter at the start of each translated block, within the
+translated code: no plugin counts all blocks with less. The second calls a function there, which
+counts pairs of successive blocks. These are the blocks that qemu translates: they overlap and
+belong to no routine, a block that a trap leaves early counts whole, and a call, a return, a signal
+and a longjmp are pairs like all others. simprof counts what these plugins do not: the edges of each
+routine's control-flow graph and, under `pp` and `tpp`, its paths. It follows every activation of a
+routine by itself, so that the counts are exact where calls, signals, longjmp and exceptions
+interrupt or end one.
+
+*Cold* is the first run of a binary: simprof knows nothing of it. *Warm* is the same command once
+more. Each command is a process of its own and writes both of its reports, the text and the JSON;
+what it took is measured from its start to its end. A time after `>` is that of a command that was
+ended because it took too long. `-` stands for what was not measured.
 """
 
 

@@ -5,8 +5,8 @@ the first run of a binary: the cache of what simprof knows of binaries is empty.
 command once more. simprof's own compiled kernels are there in both: they are compiled once for an
 installation, not for a binary.
 
-qemu-user counts the same program's edges with a native plugin (`tools/edge_plugin.c`), and
-`import-numba` is what Python takes to import numba, without which no run starts.
+qemu-user counts the same program's blocks or edges with a native plugin (`tools/edge_plugin.c`),
+and `import-numba` is what Python takes to import numba, without which no run starts.
 
 `record` writes a recording, and the same commands then measure from it (`replay`), without running
 the program: as often as it takes for them to be warm.
@@ -30,6 +30,9 @@ from tools.benchmarks.programs import Program
 from tools.benchmarks.rows import ROOT, Part, Results, Row, State
 
 QEMU = "qemu-plugin"
+QEMU_BLOCKS = "qemu-blocks"
+PEERS = {QEMU_BLOCKS: "blocks", QEMU: "edges"}
+"""qemu-user with the plugin, and what that counts."""
 NUMBA = "import-numba"
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "run-edges": ("run", "--mode=edges"),
@@ -38,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "compare-all": ("compare",),
 }
 """Words of simprof's command line."""
-CONFIGURATIONS = (NUMBA, QEMU, *COMMANDS)
+CONFIGURATIONS = (NUMBA, *PEERS, *COMMANDS)
 RECORD = "record"
 REPLAYED = ("run-pp", "run-tpp", "compare-all")
 """Those of `COMMANDS` that are measured on a recording, too."""
@@ -106,8 +109,8 @@ def _once(program: Program, configuration: str, timeout: float) -> list[Taken]:
         if configuration == NUMBA:
             command = [sys.executable, "-c", "import numba"]
             return [(_process(command, directory, timeout), {})]
-        if configuration == QEMU:
-            return [_qemu(program, directory, timeout)]
+        if configuration in PEERS:
+            return [_qemu(program, PEERS[configuration], directory, timeout)]
         command = simprof_command(program, configuration, directory / "report.json")
         cold = _process(command, directory, timeout, program)
         if cold.outcome != "ok":
@@ -176,13 +179,14 @@ def _process(
     )
 
 
-def _qemu(program: Program, directory: Path, timeout: float) -> Taken:
+def _qemu(program: Program, counted: str, directory: Path, timeout: float) -> Taken:
     """Measure qemu-user with the plugin."""
     emulator, plugin = programs.emulator(program.width), programs.built_plugin(directory)
     if emulator is None or plugin is None:
         return (Cost("failed", 0.0, 0.0, 0, None, "qemu-user or a C compiler is missing"), {})
     log = directory / "plugin.log"
-    options = ("-plugin", str(plugin), "-d", "plugin", "-D", str(log))
+    given = f"{plugin}{programs.PLUGIN_OPTIONS[counted]}"
+    options = ("-plugin", given, "-d", "plugin", "-D", str(log))
     cost = measure(
         [emulator, *options, str(program.path), *program.arguments],
         timeout=timeout,

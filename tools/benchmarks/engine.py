@@ -21,7 +21,10 @@ block), one of mixed loops, and one of calls.
                   Python has started: loading, recovery, emulations, planning, pricing, reading
                   counters, the report as JSON and as text
     qemu          qemu-user
-    qemu-edges    qemu-user with a native edge-counting plugin (tools/edge_plugin.c)
+    qemu-blocks   qemu-user with a native plugin (tools/edge_plugin.c) that adds to a counter in
+                  each block, within the translated code
+    qemu-edges    qemu-user with the same plugin, which calls a function at each block instead and
+                  counts edges
 
 It has a process of its own, `python -m tools.benchmarks.engine`, so that the one that measures
 whole commands stays small.
@@ -52,7 +55,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.simulator.cpu.traps import CLOCK_WORDS
 from simprof.simulator.machine.running import NativeHook
-from tools.benchmarks.programs import built_plugin, emulator
+from tools.benchmarks.programs import PLUGIN_OPTIONS, built_plugin, emulator
 from tools.benchmarks.rows import ROOT, Row, dump
 
 FIXTURES = ROOT / "fixtures" / "bin" / "v9"
@@ -81,7 +84,7 @@ WORKLOADS = (
 
 CONFIGURATIONS = (
     *("bare", "empty", "counting", "edges", "qpt2", "pp", "pp-hash", "pp+qpt2", "compare"),
-    *("qemu", "qemu-edges"),
+    *("qemu", "qemu-blocks", "qemu-edges"),
 )
 
 
@@ -230,7 +233,8 @@ def qemu_configurations(directory: Path) -> dict[str, Runner]:
     found = {"qemu": emulated([program])}
     plugin = built_plugin(directory)
     if plugin is not None:
-        found["qemu-edges"] = emulated([program, "-plugin", str(plugin)])
+        for counted, option in PLUGIN_OPTIONS.items():
+            found[f"qemu-{counted}"] = emulated([program, "-plugin", f"{plugin}{option}"])
     return found
 
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.benchmarks.commands import QEMU
+from tools.benchmarks.commands import PEERS
 from tools.benchmarks.programs import Program
 from tools.benchmarks.rows import Part, Row
 
-TEXT_CONFIGURATIONS = (QEMU, "run-edges", "compare-all")
-LENGTH_CONFIGURATIONS = (QEMU, "run-edges", "run-pp", "compare-all")
+TEXT_CONFIGURATIONS = (*PEERS, "run-edges", "compare-all")
+LENGTH_CONFIGURATIONS = (*PEERS, "run-edges", "run-pp", "compare-all")
 LENGTH_PROGRAM = "dash"
 ROUNDS = (3, 30, 300, 1500)
 """How often it executes its input: about 0.6 million instructions each time."""
-EVENT_CONFIGURATIONS = (QEMU, "run-edges")
+EVENT_CONFIGURATIONS = (*PEERS, "run-edges")
 NUMBERS = {"jumps": (1_000, 501_000), "throws": (1_000, 21_000)}
 """How many longjmps or exceptions there are in two runs, whose difference tells what one takes."""
 
@@ -63,7 +63,7 @@ class Event:
 
 def per_event(rows: Sequence[Row], program: str, configuration: str) -> Event | None:
     """Return what one longjmp or exception takes, None where it was not measured."""
-    state = "" if configuration == QEMU else "warm"
+    state = "" if configuration in PEERS else "warm"
     measured = {
         int(row.arguments[0]): row
         for row in rows

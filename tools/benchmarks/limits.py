@@ -23,7 +23,7 @@ ENGINE = {
 HELLO_WARM = 1.7
 """`run` of the smallest program, warm, in units of importing numba."""
 RUN = {"cold": (3.0, 2.0), "warm": (2.0, 1.0)}
-"""`run`: so many times qemu-user with the plugin, and so many seconds."""
+"""`run`: so many times qemu-user that counts edges with the plugin, and so many seconds."""
 LARGEST = "cppcheck"
 RUN_LARGEST = (15.0, 0.8e9)
 COMPARE_LARGEST = (45.0, 1.2e9)

@@ -23,6 +23,8 @@ EVENTS = ("jumps", "throws")
 """The programs that only tell the cost of one longjmp, of one exception."""
 EMULATORS: Mapping[Width, str] = {64: "qemu-sparc64", 32: "qemu-sparc32plus"}
 EDGE_PLUGIN = ROOT / "tools" / "edge_plugin.c"
+PLUGIN_OPTIONS: Mapping[str, str] = {"blocks": ",counters=inline", "edges": ""}
+"""What it counts, and what stands behind its path then on qemu's command line."""
 COUNT_PLUGIN = ROOT / "tools" / "count_plugin.c"
 
 

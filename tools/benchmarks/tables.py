@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tools.benchmarks.commands import COMMANDS, NUMBA, QEMU, RECORD, REPLAYED
+from tools.benchmarks.commands import COMMANDS, NUMBA, PEERS, QEMU, RECORD, REPLAYED
 from tools.benchmarks.growth import EVENT_CONFIGURATIONS, per_event
 from tools.benchmarks.limits import Verdict
 from tools.benchmarks.rows import Part, Row, emulated, find
@@ -91,12 +91,17 @@ def command_table(rows: Sequence[Row], programs: Sequence[str], state: str) -> T
             (
                 name,
                 cell(qemu, lambda row: f"{row.instructions / 1e6:,.0f}"),
-                cell(qemu, times),
+                *(cell(last(rows, "command", name, each), times) for each in PEERS),
                 *(cell(last(rows, "command", name, each, state), times) for each in COMMANDS),
             )
         )
     commands = tuple(_command_title(each) for each in COMMANDS)
-    return Table(("program", "M instructions", "qemu + plugin, s", *commands), tuple(lines))
+    titles = ("program", "M instructions", *map(_peer_title, PEERS), *commands)
+    return Table(titles, tuple(lines))
+
+
+def _peer_title(configuration: str, unit: str = "s") -> str:
+    return f"qemu + {PEERS[configuration]}, {unit}"
 
 
 def replay_table(rows: Sequence[Row]) -> Table:
@@ -210,8 +215,8 @@ def growth_table(rows: Sequence[Row], part: Part, configurations: Sequence[str])
 
 def _growth_titles(configurations: Sequence[str]) -> Iterator[str]:
     for each in configurations:
-        if each == QEMU:
-            yield "qemu + plugin, s"
+        if each in PEERS:
+            yield _peer_title(each)
         else:
             yield from (f"{each} cold, s", f"{each} warm, s")
 
@@ -234,7 +239,7 @@ def _growth_line(
     shown = name if part == "text" else " ".join(group[0].arguments)
     cells = []
     for each in configurations:
-        for state in ("",) if each == QEMU else ("cold", "warm"):
+        for state in ("",) if each in PEERS else ("cold", "warm"):
             row = last(group, part, name, each, state)
             cells.append(cell(row, lambda row: number(row.cpu)))
     return place, (shown, number(place), *cells)
@@ -258,7 +263,8 @@ def event_table(rows: Sequence[Row]) -> Table:
         executed = [f"{each.instructions:,.0f}" for each in events if each is not None]
         times = [SEPARATOR if each is None else number(1e6 * each.seconds) for each in events]
         lines.append((what, (executed or [SEPARATOR])[-1], *times))
-    return Table(("event", "instructions", "qemu + plugin, us", "`run` edges, us"), tuple(lines))
+    peers = (_peer_title(each, "us") for each in PEERS)
+    return Table(("event", "instructions", *peers, "`run` edges, us"), tuple(lines))
 
 
 def numba_seconds(rows: Sequence[Row]) -> str:
