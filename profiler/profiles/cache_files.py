@@ -23,8 +23,8 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from simprof.profiler.profiles.output import replace
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
+from simprof.simulator.values import dataclass, is_frozen
 
 LIMIT = 512 << 20  # Bytes of a cache's files
 _DIGEST = 16
@@ -325,19 +325,24 @@ class _ValueReader(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a value class, or what makes arrays; nothing else has a name."""
-        if module == __name__ and name in ("array_of", "words_of"):
-            return globals()[name]
-        if module in MODULES or module.startswith(SCHEMES):
-            found = vars(importlib.import_module(module)).get(name)
-            if _is_value_class(found, module, name):
-                return found
-        raise pickle.UnpicklingError(f"{module}.{name} is no class of values")
+        return _value_class(module, name)
+
+
+@cache  # a plan names ten classes, and is read by itself
+def _value_class(module: str, name: str) -> Any:
+    if module == __name__ and name in ("array_of", "words_of"):
+        return globals()[name]
+    if module in MODULES or module.startswith(SCHEMES):
+        found = vars(importlib.import_module(module)).get(name)
+        if _is_value_class(found, module, name):
+            return found
+    raise pickle.UnpicklingError(f"{module}.{name} is no class of values")
 
 
 def _is_value_class(found: object, module: str, name: str) -> bool:
     """Whether `found` is a class of immutable values that a module itself defines by this name."""
     if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
         return False
-    if is_dataclass(found):
-        return bool(found.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    if is_frozen(found):
+        return True
     return issubclass(found, Enum) or (issubclass(found, tuple) and hasattr(found, "_fields"))
