@@ -1,19 +1,17 @@
-"""What a scheme's code costs: generated code times executions (docs/SEMANTICS.md, "Costs")."""
+"""What a scheme's code costs: generated code times executions (docs/SEMANTICS.md, "Costs").
+
+What generates code is imported when a price is made: a run whose prices are all known needs none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from simprof.profiler.code.arrangement import WordsNeededError, arrange
-from simprof.profiler.code.body_costs import BodyCost, body_cost
-from simprof.profiler.code.codegen import RoutineCode, generate
-from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
-from simprof.profiler.code.places import JUMP, LayoutRule
-from simprof.profiler.code.snippet_parts import Generators
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import TakenPart
 from simprof.profiler.plan.decoders import TraceWriter, guide_digest
@@ -22,11 +20,18 @@ from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import CodeLayout, RegisterUse
 from simprof.simulator.values import dataclass
 
-Made = TypeVar("Made")
-_Make = Callable[
-    [ControlFlowGraph, InstrumentationPlan, RoutineContext, CounterLayout, Generators, LayoutRule],
-    Made,
-]
+if TYPE_CHECKING:
+    from simprof.profiler.code.body_costs import BodyCost
+    from simprof.profiler.code.codegen import RoutineCode
+    from simprof.profiler.code.context import RoutineContext
+    from simprof.profiler.code.places import LayoutRule
+    from simprof.profiler.code.snippet_parts import Generators
+
+    Plan = InstrumentationPlan
+    Made = TypeVar("Made")
+    _Make = Callable[
+        [ControlFlowGraph, Plan, RoutineContext, CounterLayout, Generators, LayoutRule], Made
+    ]
 
 
 class SnippetCost(NamedTuple):
@@ -138,9 +143,9 @@ class KnownCosts:
 class Pricer:
     """Generates and prices the code of one program's routines under one scheme.
 
-    `generators`: The code of all kinds of actions that the scheme's plans have. `use`: Which
-    registers the code may take without saving them. `layout`: Where code goes that would need a
-    jump, by the weights of the plan.
+    `generators`: The code of all kinds of actions that the scheme's plans have, or what returns it
+    once it is needed. `use`: Which registers the code may take without saving them. `layout`: Where
+    code goes that would need a jump, by the weights of the plan.
     """
 
     # Counters are laid out in the order of asking, and an address can decide whether it takes one
@@ -149,14 +154,18 @@ class Pricer:
 
     def __init__(
         self,
-        generators: Generators,
+        generators: Generators | Callable[[], Generators],
         use: RegisterUse = RegisterUse.LIVENESS,
         layout: CodeLayout = CodeLayout.BEST,
     ) -> None:
-        self._generators = generators
+        self._given = generators
         self._use = use
         self._code_layout = layout
         self._space = CounterSpace()
+
+    @cached_property
+    def _generators(self) -> Generators:
+        return self._given() if callable(self._given) else self._given
 
     @property
     def used(self) -> Room:
@@ -183,6 +192,8 @@ class Pricer:
         AssemblyError
             There is no code for an action, or it needs more registers than there are.
         """
+        from simprof.profiler.code.codegen import generate
+
         return self._with_layout(generate, cfg, plan, weights, context)
 
     def cost(
@@ -237,6 +248,9 @@ class Pricer:
         layout: CounterLayout,
     ) -> tuple[int | None, Made]:
         """Make something with a layout; return how many words it needed beyond, and the thing."""
+        from simprof.profiler.code.arrangement import WordsNeededError
+        from simprof.profiler.code.places import LayoutRule
+
         context, rule = context.using(self._use), LayoutRule(self._code_layout, weights)
         try:
             return None, make(cfg, plan, context, layout, self._generators, rule)
@@ -254,6 +268,10 @@ def routine_cost(
     rule: LayoutRule,
 ) -> RoutineCost:
     """Return what the code of `plan` costs; parameters and errors as of `codegen.generate`."""
+    from simprof.profiler.code.arrangement import arrange
+    from simprof.profiler.code.body_costs import body_cost
+    from simprof.profiler.code.places import JUMP
+
     arranged = arrange(cfg, plan, context, layout, generators, rule)
     snippets = {}
     for edge, place in arranged.places.items():

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from simprof.profiler.commands import options, streams
 from simprof.profiler.commands.options import Decorator, given, several, together
@@ -33,6 +32,9 @@ from simprof.profiler.schemes.mode_options import (
     shared_options,
 )
 from simprof.simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 METAVAR = "MODE[:OPTION...]"
 
@@ -83,6 +85,8 @@ class OneMode(click.ParamType[ModeSetting]):
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the modes that a word begins."""
+        from click.shell_completion import CompletionItem  # which only completing needs
+
         return [CompletionItem(name) for name in self._choices() if name.startswith(incomplete)]
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from simprof.simulator.cpu import compiled, linking
+
+if TYPE_CHECKING:
+    import subprocess
 
 ENGINE = (
     "simprof.simulator.cpu.native",
@@ -45,6 +48,8 @@ main(sys.argv[2:])
 
 def start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process that makes the machine code of modules."""
+    import subprocess  # where machine code is shipped, nothing is compiled
+
     words = [sys.executable, "-c", _MAIN, json.dumps(sys.path), *modules]
     return subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=linking.environment()

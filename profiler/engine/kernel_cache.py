@@ -10,14 +10,17 @@ may write (`cache_files`). Where nothing can be kept, each process compiles for 
 from __future__ import annotations
 
 import atexit
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from simprof.profiler.engine import kernel_builder
 from simprof.profiler.profiles.cache_files import CacheFiles, cache_directory, temporary
 from simprof.simulator.cpu import compiled, machine_code
 from simprof.simulator.errors import EngineError
+
+if TYPE_CHECKING:
+    import subprocess
 
 _FOLDER = "kernels"
 _LIMIT = 4 << 20  # Bytes of files of machine code in a directory

@@ -33,14 +33,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
-from fractions import Fraction
 from operator import add
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading
 from simprof.simulator.values import dataclass
+
+if TYPE_CHECKING:
+    from fractions import Fraction  # which takes 2 ms of a run, and most judge nothing
 
 # Blocks and edges of a path, or of a part of one, as in `PathRecord`.
 PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
@@ -70,6 +72,8 @@ class Attribution:
         return Attribution(*map(add, astuple(self), astuple(other)))
 
     def _share(self, blocks: int) -> Fraction:
+        from fractions import Fraction
+
         return Fraction(blocks, self.flow) if self.flow else Fraction(0)
 
     @property
@@ -90,6 +94,8 @@ class Attribution:
     @property
     def overlap(self) -> Fraction:
         """Flow on which both profiles agree, as a share of the larger one: 0 to 1."""
+        from fractions import Fraction
+
         agreed = self.flow - self.undercounted
         larger = max(self.flow, agreed + self.overcounted)
         return Fraction(agreed, larger) if larger else Fraction(1)

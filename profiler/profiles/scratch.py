@@ -3,16 +3,15 @@
 SIGKILL leaves no time to tidy up. So a shell waits beside the process, at the other end of a pipe
 that the system closes when the process ends, however it ends; then the shell does what the process
 no longer can. It has a session of its own, so that a terminal's signals do not reach it.
+
+What does that is imported by it: most runs leave nothing behind that would have to be removed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +30,8 @@ def if_killed(action: str, *arguments: str) -> Iterator[None]:
     `action`: Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on. Where no shell can
     be started, nothing does it.
     """
+    import subprocess
+
     script = f"read -r _ || {{ {action}; }}"
     try:
         shell = subprocess.Popen(
@@ -57,6 +58,8 @@ def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]
 
     `parent`: Where; None: where temporary files belong. Raises OSError if it cannot be made.
     """
+    import tempfile
+
     place = Path(tempfile.gettempdir()) if parent is None else parent.resolve()
     path = place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"
     with if_killed(_REMOVE, str(path)):
@@ -69,6 +72,8 @@ def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]
 
 def _remove(directory: Path) -> None:
     """Remove a directory, in which a program may have taken permissions away."""
+    import shutil
+
     shutil.rmtree(directory, ignore_errors=True)
     if not directory.exists():
         return

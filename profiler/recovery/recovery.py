@@ -9,6 +9,8 @@ code that can be reached from its routine's entries: no padding, no data in the 
 4. `jump_tables`: where indirect jumps go.
 5. `graph_builder`: the graphs.
 6. `check.validate`: what must hold of the result.
+
+What does this work is imported by it: a run of a program whose graphs are kept does not explore.
 """
 
 from __future__ import annotations
@@ -16,22 +18,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.packed import PackedGraphs
 from simprof.profiler.recovery.code_image import CodeImage, build_code_image
-from simprof.profiler.recovery.exploration import Exploration, Hints
-from simprof.profiler.recovery.graph_builder import build_graphs
-from simprof.profiler.recovery.jump_tables import Answers, JumpResolver
-from simprof.profiler.recovery.routines import RoutineMap, function_pointers
 from simprof.simulator.binary.dynamic import EarlierBlock
-from simprof.simulator.binary.landing_pads import landing_pads
 from simprof.simulator.binary.program import Module, Program, Range
 from simprof.simulator.values import dataclass
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from simprof.profiler.recovery.exploration import Exploration, Hints
+    from simprof.profiler.recovery.jump_tables import Answers
 
 UNKNOWN_BLOCK = -1
 
@@ -155,6 +157,8 @@ def recover(
     `known`: Results of earlier calls for the same program, extended by this one. `told`: Called now
     and then. UnsupportedError if the program has no code, or code too spread out.
     """
+    from simprof.profiler.recovery.graph_builder import build_graphs
+
     known = known or Known()
     late_words = discoveries.late_words
     if late_words not in known.code:
@@ -179,6 +183,10 @@ def _explore(
     program: Program, code: CodeImage, discoveries: Discoveries, known: Answers, told: Told | None
 ) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
+    from simprof.profiler.recovery.exploration import Exploration
+    from simprof.profiler.recovery.jump_tables import JumpResolver
+    from simprof.profiler.recovery.routines import RoutineMap, function_pointers
+
     hints = _hints(program, code, discoveries)
     resolver = JumpResolver(program, code, known)
     named = RoutineMap(program, code)
@@ -195,6 +203,8 @@ def _explore(
 
 
 def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints:
+    from simprof.profiler.recovery.exploration import Hints
+
     targets: dict[int, set[int]] = {}
     for jump, target in discoveries.indirect_targets:
         if code.index(target) >= 0:
@@ -216,6 +226,8 @@ def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
     # routine that calls `setjmp` it would leave open how an activation had begun that waits when
     # the program ends, and glibc calls `setjmp` in the caller of `main`: what calls `exit` could
     # not be read any more (`rewriting.elsewhere.early_ends`).
+    from simprof.simulator.binary.landing_pads import landing_pads
+
     tables = program.unwinding
     pads = (pad for each in tables for pad in landing_pads(each, program.segments, program.is64))
     return frozenset(map(code.index, pads)) - {-1}

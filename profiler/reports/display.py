@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from fractions import Fraction
 from functools import cache
 from itertools import groupby
-
-from rich.cells import cell_len
+from typing import TYPE_CHECKING
 
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 GAP = "..."  # Stands for what was left out; it needs no more than ASCII.
 # Cells of a line of a listing in a file or a pipe: programs read listings, line by line.
@@ -54,7 +55,11 @@ def visible_lines(text: str) -> str:
 
 def cells(text: str) -> int:
     """Return how many cells a text takes that is one line."""
-    return len(text) if text.isascii() else cell_len(text)
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # names are seldom others
+
+    return cell_len(text)
 
 
 def shorten(name: str, width: int) -> str:

@@ -8,7 +8,7 @@ wrong with one of them concerns its mode only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -184,7 +184,7 @@ def pricer(mode: str, options: SchemeOptions) -> Pricer:
     from simprof.profiler.code.pricing import Pricer
 
     registers = definition(mode).registers(options)
-    return Pricer(generators(mode), registers, LAYOUT.of(options))
+    return Pricer(partial(generators, mode), registers, LAYOUT.of(options))
 
 
 def make_plan(

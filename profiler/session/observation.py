@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.profile import (
     Ending,
@@ -46,6 +45,7 @@ from simprof.simulator.machine.running import RunResult
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
+    from simprof.profiler.code.context import ProgramContexts
     from simprof.profiler.session.contexts import CountedWindow, Ledger
 
 
@@ -84,7 +84,6 @@ class Observation:
     # What the run itself counted, by number of each routine that was entered
     events: Mapping[int, RoutineEvents]
     counters: ReadCounters  # What the schemes' counters hold
-    contexts: ProgramContexts  # What code generation knows of the routines
     result: RunResult  # How the run ended
     unattributed: Unattributed  # What the graphs still lack after the last round
     # (address, reason) of code that was executed though recovery refused to follow it
@@ -104,6 +103,15 @@ class Observation:
     has_edges_of_guide: bool = False
     # Files that the program has opened, where they are on the host
     opened: frozenset[Path] = frozenset()
+    # What code generation knows of the routines, where several observations share it
+    shared_contexts: ProgramContexts | None = None
+
+    @cached_property
+    def contexts(self) -> ProgramContexts:
+        """What code generation knows of the routines."""
+        from simprof.profiler.code.context import ProgramContexts  # not where all prices are known
+
+        return self.shared_contexts or ProgramContexts(self.recovered)
 
     @cached_property
     def names(self) -> RoutineNames:
@@ -119,7 +127,8 @@ class Observation:
         """Let go of what measuring a routine took: its plans, and what is known of its code."""
         for scheme in (*self.schemes, *self.judges.values()):
             scheme.forget(routine)
-        self.contexts.forget(routine)
+        if "contexts" in vars(self):  # else nobody has asked for any
+            self.contexts.forget(routine)
 
     @property
     def edge_counts(self) -> EdgeCounts:
@@ -187,7 +196,7 @@ def collect(
         judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
         events=events,
         counters=Counters(counted.lowering, events, times),
-        contexts=contexts or ProgramContexts(recovered),
+        shared_contexts=contexts,
         result=counted.result,
         unattributed=counted.unattributed,
         irregular=counted.irregular,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
@@ -366,7 +365,7 @@ class Measuring:
             events.cfg,
             plan.plan,
             plan.weights,
-            partial(self._observation.contexts.of, number),
+            lambda: self._observation.contexts.of(number),
             self.costs,
             guide_of(self._definition.guided_decoder(plan)),
         )

@@ -15,11 +15,8 @@ Steps, as EPP numbers them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.code.snippets_paths import GENERATORS
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, number
@@ -43,6 +40,9 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.static import describe_acyclic
 from simprof.simulator.values import dataclass
+
+if TYPE_CHECKING:
+    from simprof.profiler.code.context import RoutineContext
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +150,11 @@ def expected_cost(plan: PathPlan, context: RoutineContext | None = None) -> tupl
     `context`: Registers of its routine; None: all are free. A plan rests on its graph alone, and
     which registers are free on the whole program's code: that decides nothing (DEVIATIONS, pp).
     """
+    # Only a plan with a choice has its code priced.
+    from simprof.profiler.code.context import RoutineContext
+    from simprof.profiler.code.pricing import Pricer
+    from simprof.profiler.code.snippets_paths import GENERATORS
+
     context = RoutineContext.free() if context is None else context
     cost = Pricer(GENERATORS).cost(plan.cfg, plan.plan, plan.weights, context)
     executed = (plan.weights[edge] * snippet.cost for edge, snippet in cost.snippets.items())
