@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any
@@ -56,6 +57,9 @@ class ColumnKind(Enum):
 
 # Kinds whose values are lists in JSON, and one text elsewhere.
 LISTS = (ColumnKind.BLOCKS, ColumnKind.LINES, ColumnKind.POSITIONS)
+_AS_THEY_ARE = frozenset(
+    {ColumnKind.WHOLE, ColumnKind.LONG, ColumnKind.NUMBER, ColumnKind.TEXT, ColumnKind.FLAG}
+)
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,18 @@ class ProfileTable:
 
     def objects(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as JSON has them: what is a list stays one."""
+        names = [column.name for column in self.columns]
+        # Most columns have values that stand in JSON as they are: no row asks again.
+        written = [
+            (number, partial(listed if column.kind in LISTS else cell, column))
+            for number, column in enumerate(self.columns)
+            if column.kind not in _AS_THEY_ARE
+        ]
         for row in self.rows:
-            yield {
-                column.name: listed(column, value) if column.kind in LISTS else cell(column, value)
-                for column, value in zip(self.columns, row, strict=True)
-            }
+            found = dict(zip(names, row, strict=True))
+            for number, write in written:
+                found[names[number]] = write(row[number])
+            yield found
 
 
 def cell(column: DataColumn, value: Value) -> Cell:
