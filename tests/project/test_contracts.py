@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -121,6 +122,43 @@ def test_planning_loads_neither_numba_nor_unicorn(command: list[str], tmp_path: 
         [sys.executable, "-c", LOADED, *words], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout.splitlines()[-1]) == [0, []]
+
+
+UNUSED = (
+    # A program whose graphs and prices are kept is neither explored nor has it code generated.
+    *("simprof.profiler.recovery.exploration", "simprof.profiler.recovery.graph_builder"),
+    *("simprof.profiler.recovery.jump_tables", "simprof.profiler.recovery.symbolic"),
+    *("simprof.profiler.code.arrangement", "simprof.profiler.code.codegen"),
+    *("simprof.profiler.code.context", "simprof.profiler.code.liveness"),
+    # A scheme's planner is imported where its mode is asked for.
+    *(f"simprof.profiler.schemes.{each}.planner" for each in ("qpt", "tpp", "kiter", "bittrace")),
+    *("numba", "llvmlite", "networkx", "elftools", "rich", "click.shell_completion"),
+    *("subprocess", "concurrent.futures", "multiprocessing", "importlib.metadata", "sqlite3"),
+    *("urllib.request", "fractions", "csv", "difflib", "logging", "traceback"),
+)
+WARM = """
+import json, sys
+from simprof.profiler.cli import run
+status = run(sys.argv[2:])
+print(json.dumps([status, [name for name in json.loads(sys.argv[1]) if name in sys.modules]]))
+"""
+
+
+@pytest.mark.parametrize("mode", ["pp", "edges"])
+def test_a_warm_run_imports_what_it_uses(mode: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WARM, json.dumps(UNUSED), "run", f"--mode={mode}"]
+    command += ["--json", str(tmp_path / "run.json"), "fixtures/bin/v9/calls.elf"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    environment.pop("SIMPROF_NO_CACHE", None)
+    found = []
+    for _ in ("cold", "warm"):
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    cold, warm = found
+    assert "simprof.profiler.recovery.exploration" in cold[1]  # it has been explored then
+    assert warm == [0, []]
 
 
 def test_help_imports_no_subcommand() -> None:

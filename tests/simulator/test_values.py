@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import importlib
 import pickle
@@ -144,6 +145,51 @@ def test_threads_that_come_at_once_all_find_the_methods() -> None:
         with ThreadPoolExecutor(4) as pool:
             found = set(pool.map(make, (base, derived, base, derived)))
         assert len(found) == 2
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_classes_with_slots_are_those_of_the_standard_library(frozen: bool) -> None:
+    def told_of(make: Make) -> list[object]:
+        class Slotted:
+            first: int
+            second: list[int] = dataclasses.field(default_factory=list)
+            third: str = dataclasses.field(default="x", compare=False)
+
+        made = make(Slotted)
+        acts: list[Callable[[], object]] = [
+            lambda: [each.name for each in dataclasses.fields(made)],
+            lambda: hasattr(made.__new__(made), "__dict__"),
+            lambda: repr(made(1, third="y")).split(".")[-1],
+            lambda: [made(1) == made(1, third="y"), made(1) == made(2), made(1, [2]) == made(1)],
+            lambda: hash(made(1, 2)) == hash(made(1, 2, "y")),
+            lambda: dataclasses.replace(made(1), first=9).first,
+            lambda: copy.copy(made(1, [3])).second,
+            lambda: setattr(made(1), "first", 2),
+            lambda: made(second=[]),
+            lambda: made.__getstate__(made(1)) if frozen else None,
+        ]
+        return [told(act) for act in acts]
+
+    options = {"frozen": frozen, "slots": True}
+    expected = told_of(dataclasses.dataclass(**options))
+    assert told_of(values.dataclass(**options)) == expected
+    assert expected[1] is False
+    assert sum(isinstance(each, tuple) for each in expected) == 2  # an argument lacks, and one more
+
+
+def test_whether_a_class_is_frozen_is_known_before_its_methods() -> None:
+    base, plain, derived = family(values.dataclass(frozen=True))
+    later = vars(base)["__init__"]
+    assert values.is_frozen(base)
+    assert values.is_frozen(plain)
+    assert values.is_frozen(derived)
+    assert vars(base)["__init__"] is later
+    assert base(first=1).first == 1
+    assert vars(base)["__init__"] is not later
+    assert values.is_frozen(base)
+    assert not values.is_frozen(family(values.dataclass)[0])
+    assert not values.is_frozen(int)
+    assert values.is_frozen(dataclasses.dataclass(frozen=True)(type("Other", (), {})))
 
 
 def test_what_has_slots_or_order_is_made_at_once() -> None:
