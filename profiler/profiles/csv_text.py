@@ -7,6 +7,7 @@ says.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from io import StringIO
@@ -20,8 +21,6 @@ _NUMBER = re.compile(r"[+-]?(\d[\d_]*\.?\d*|\.\d+)(e[+-]?\d+)?|-", re.IGNORECASE
 
 def render(names: Sequence[str], rows: Iterable[Iterable[Cell]]) -> str:
     """Return the CSV; `names`: of the columns, `rows`: as many values each."""
-    import csv  # which reports import this module without
-
     target = StringIO()
     writer = csv.writer(target, lineterminator="\n")
     writer.writerow(names)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.calls import (
     BEYOND,
     LANDED,
@@ -75,6 +74,8 @@ def render_tree(tree: CallTree, width: int = 100, color: bool = False) -> str:
 
 def render_csv(tree: CallTree) -> str:
     """Return a tree as CSV: a row for each context, behind its caller."""
+    from simprof.profiler.profiles import csv_text  # a report of a run has none
+
     return csv_text.render(CONTEXT_COLUMNS, _contexts(tree))
 
 

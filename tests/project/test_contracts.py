@@ -134,7 +134,15 @@ UNUSED = (
     *(f"simprof.profiler.schemes.{each}.planner" for each in ("qpt", "tpp", "kiter", "bittrace")),
     *("numba", "llvmlite", "networkx", "elftools", "rich", "click.shell_completion"),
     *("subprocess", "concurrent.futures", "multiprocessing", "importlib.metadata", "sqlite3"),
-    *("urllib.request", "fractions", "csv", "difflib", "logging", "traceback"),
+    *(
+        "urllib.request",
+        "fractions",
+        "csv",
+        "simprof.profiler.profiles.csv_text",
+        "difflib",
+        "logging",
+        "traceback",
+    ),
 )
 WARM = """
 import json, sys
