@@ -143,7 +143,7 @@ def _make_init(cls: Any) -> Callable[..., None]:
     """Compile `__init__`."""
     frozen = cls.__dataclass_params__.frozen
     names: dict[str, Any] = {"__name__": cls.__module__, "_set": object.__setattr__}
-    ordered, named, body = ["self"], [], []
+    ordered, named, body = ["self"], list[str](), list[str]()
     for field in dataclasses.fields(cls):
         name = value = field.name
         default = f"_{name}_"  # no field is called so
@@ -196,12 +196,12 @@ def _make_repr(cls: Any) -> Callable[..., str]:
     return shown
 
 
-def _make_eq(cls: Any) -> Callable[..., bool]:
+def _make_eq(cls: Any) -> Callable[..., Any]:
     values = _values([field.name for field in dataclasses.fields(cls) if field.compare])
 
-    def equal(self: Any, other: Any) -> bool:
+    def equal(self: Any, other: Any) -> Any:
         if type(other) is type(self):
-            return values(self) == values(other)  # type: ignore[no-any-return]
+            return values(self) == values(other)
         return NotImplemented
 
     return equal

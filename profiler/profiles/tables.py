@@ -93,7 +93,7 @@ class ProfileTable:
             if column.kind not in _AS_THEY_ARE
         ]
         for row in self.rows:
-            found = dict(zip(names, row, strict=True))
+            found: dict[str, Any] = dict(zip(names, row, strict=True))
             for number, write in written:
                 found[names[number]] = write(row[number])
             yield found

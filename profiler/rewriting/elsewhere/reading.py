@@ -220,7 +220,7 @@ def _measured(
         judges={},
         events=dict(sorted(events.items())),
         counters=lambda _, routine: counted[routine],
-        contexts=contexts,
+        shared_contexts=contexts,
         result=_result(ends, sum(each.instructions for each in events.values())),
         unattributed=Unattributed(0, 0),
         irregular=(),
