@@ -78,7 +78,7 @@ def every_edge(cfg: ControlFlowGraph) -> InstrumentationPlan:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.seeds(range(25))
+@pytest.mark.seeds(range(25), few=8)
 def test_a_counter_on_every_edge(machine: MachineKind, seed: int) -> None:
     lab = Lab(machine, seed)
     base = lab.execute(lab.items)
@@ -92,7 +92,7 @@ def test_a_counter_on_every_edge(machine: MachineKind, seed: int) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.seeds(range(25))
+@pytest.mark.seeds(range(25), few=8)
 def test_instrumented_routines(machine: MachineKind, seed: int) -> None:
     lab = Lab(machine, seed)
     base = lab.execute(lab.items)

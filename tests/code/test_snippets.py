@@ -65,7 +65,7 @@ def random_actions(rng: random.Random, case: Case) -> tuple[Action, ...]:
 
 @pytest.mark.parametrize(
     ("machine", "variant"),  # mode (addressing, indexing, hash), and whether r is on the stack
-    turns(MACHINES, itertools.product(range(3), [False, True])),
+    turns(MACHINES, itertools.product(range(3), [False, True]), few=3),
 )
 def test_snippets_do_what_they_mean(machine: MachineKind, variant: tuple[int, bool]) -> None:
     mode, on_stack = variant

@@ -37,6 +37,7 @@ from simprof.simulator.isa.effects import ALL, CC
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.code_lab import MACHINES
 from tests.support.scheme_code import GENERATORS, ROUTINES
+from tests.support.turns import first
 
 R = Register
 WORDS = ARRAYS_BASE + 0x4000
@@ -242,7 +243,7 @@ class Machine:
         assert all(n >= top - 2 * frame for n in changed)
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", first(1, MACHINES, at=1))
 def test_random_snippets(machine: MachineKind) -> None:
     rng, bench = random.Random(3), Machine(machine)
     lowered = conditional = 0

@@ -19,6 +19,7 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
 from tests.support.assembled import Assembled, code
 from tests.support.scheme_code import GENERATORS
+from tests.support.turns import turns
 
 R = Register
 PROGRAMS = Path(__file__).resolve().parents[2] / "fixtures" / "bin"
@@ -175,8 +176,7 @@ def test_a_delay_slot_that_is_a_block_too(
         assert len(originals(routine)) == len(set(originals(routine))) + 1
 
 
-@pytest.mark.parametrize("machine", ["v9", "v8plus", "v8"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("machine", "mode"), turns(["v9", "v8plus", "v8"], MODES))
 def test_listings_of_a_program_add_up(
     capsys: pytest.CaptureFixture[str], machine: str, mode: str
 ) -> None:
@@ -244,8 +244,9 @@ def test_snippet_costs_are_the_lines_that_they_show(
         assert (found[2] is not None) == ("call log" in piece)
 
 
-@pytest.mark.parametrize("machine", ["v9", "v8plus", "v8"])
-@pytest.mark.parametrize("mode", ["calls", "kiter", "naive", "witness"])
+@pytest.mark.parametrize(
+    ("machine", "mode"), turns(["v9", "v8plus", "v8"], ["calls", "kiter", "naive", "witness"])
+)
 def test_the_run_time_routines_that_are_called_are_listed(
     capsys: pytest.CaptureFixture[str], machine: str, mode: str
 ) -> None:

@@ -68,7 +68,7 @@ def comparable(found: RunMeasurement) -> RunMeasurement:
 @pytest.mark.parametrize(
     ("name", "width", "arguments"),
     first(
-        2,
+        1,
         [
             ("loops", "v9", []),
             ("nonlocal", "v8plus", []),
@@ -94,13 +94,17 @@ def test_each_mode_measures_what_it_measures_alone(
 
 @pytest.mark.parametrize(
     ("modes", "tpp", "table", "emulations"),
-    [
-        (["pp", "kiter"], [], TableChoice.AUTO, 1),
-        (["edges"], [], TableChoice.AUTO, 1),
-        (["tpp"], [], TableChoice.AUTO, 1),
-        (["edges"], ["tpp", "tpp:cold=9:loop=20"], TableChoice.AUTO, 1),
-        (["pp", "tpp:loop=20"], ["tpp:cold=0", "tpp"], TableChoice.HASH, 2),
-    ],
+    first(
+        2,
+        [
+            (["pp", "kiter"], [], TableChoice.AUTO, 1),
+            (["edges"], [], TableChoice.AUTO, 1),
+            (["tpp"], [], TableChoice.AUTO, 1),
+            (["edges"], ["tpp", "tpp:cold=9:loop=20"], TableChoice.AUTO, 1),
+            (["pp", "tpp:loop=20"], ["tpp:cold=0", "tpp"], TableChoice.HASH, 2),
+        ],
+        at=3,
+    ),
 )
 def test_at_most_two_emulations(
     fixture_elf: Find,

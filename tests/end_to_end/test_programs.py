@@ -109,7 +109,11 @@ def plugin() -> Iterator[Path]:
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("run", "width"),
-    list(zip(RUNS, cycle(WIDTHS), strict=False)),
+    [
+        (run, width)
+        for run, width in zip(RUNS, cycle(WIDTHS), strict=False)
+        if run.name != "speedtest1"  # its other runs are as long, and write files
+    ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_program_is_exact(cache: Path, plugin: Path, run: ProgramRun, width: str) -> None:

@@ -91,6 +91,7 @@ def test_the_train_input_guides_as_its_saved_profile_does(
     assert own.attributed > guided.attributed
 
 
+@pytest.mark.long
 def test_it_does_not_depend_on_what_runs_with_it(words: Callable[..., Job]) -> None:
     names = (GUIDED, TPP, f"{GUIDED}:weights=exact", "tpp:first=500", "tpp:first=500:weights=exact")
     together = only(*map(words, names))
@@ -98,6 +99,7 @@ def test_it_does_not_depend_on_what_runs_with_it(words: Callable[..., Job]) -> N
     assert [only(words(name))[0] for name in names] == list(together)
 
 
+@pytest.mark.long
 def test_programs_are_instrumented_as_predicted(words: Callable[..., Job]) -> None:
     kinds = (CellKind.RUN, CellKind.EXECUTE, CellKind.ANALYSE)
     for name in (TPP, GUIDED):

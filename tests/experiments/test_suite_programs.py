@@ -165,8 +165,7 @@ def test_kernels_are_what_their_sources_give() -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", EMULATORS)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("width", "name"), turns(EMULATORS, KERNELS))
 def test_kernel_output(name: str, width: str) -> None:
     kernel = KERNELS[name]
     path = SUITES / "bin" / width / f"{name}.elf"
@@ -176,13 +175,13 @@ def test_kernel_output(name: str, width: str) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "width"), turns(KERNELS, EMULATORS, few=4))
+@pytest.mark.parametrize(("name", "width"), turns(KERNELS, EMULATORS, few=2))
 def test_kernel_is_exact(name: str, width: str, tmp_path: Path) -> None:
     path = SUITES / "bin" / width / f"{name}.elf"
     check_against_qemu(path, SMALL[name], directory=tmp_path)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", first(3, KERNELS))
 def test_kernel_sizes(name: str, tmp_path: Path) -> None:
     """Ref runs are 2 to 20 million instructions, train runs clearly shorter."""
     lengths = {}
@@ -374,7 +373,7 @@ def test_program_output(source: Source, width: str, compile_c: Callable[..., Pat
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("source", "width"),
-    list(zip(SOURCES[::4], itertools.cycle(WIDTHS), strict=False)),
+    list(zip(SOURCES[::8], itertools.cycle(WIDTHS), strict=False)),
     ids=lambda each: getattr(each, "name", each),
 )
 def test_program_sizes(
@@ -398,7 +397,7 @@ def test_program_sizes(
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("source", "width"),
-    list(zip(SOURCES[1::2], itertools.cycle(WIDTHS[::-1]), strict=False)),
+    list(zip(SOURCES[1::3], itertools.cycle(WIDTHS[::-1]), strict=False)),
     ids=lambda each: getattr(each, "name", each),
 )
 def test_program_is_exact(

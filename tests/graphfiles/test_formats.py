@@ -22,6 +22,7 @@ from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.schemes import registry
 from simprof.simulator.binary import elf
 from tests.support.graphs_modes import KITER_1, TPP_7
+from tests.support.turns import turns
 
 EPP_1 = {
     "name": "EPP figure 1",
@@ -68,8 +69,7 @@ def answers(tmp_path: Path, *arguments: str | Path) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure["name"])
-@pytest.mark.parametrize("mode", registry.planned_modes())
+@pytest.mark.parametrize(("figure", "mode"), turns(FIGURES, registry.planned_modes()))
 def test_answers_are_those_of_our_own_format(
     tmp_path: Path, figure: dict[str, Any], mode: str
 ) -> None:

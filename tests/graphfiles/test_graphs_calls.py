@@ -137,7 +137,7 @@ def random_document(rng: random.Random) -> tuple[dict[str, Any], list[list[int]]
     return document, walks
 
 
-@pytest.mark.seeds(range(40))
+@pytest.mark.seeds(range(40), few=14)
 def test_random_graphs(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     document, _ = random_document(rng)

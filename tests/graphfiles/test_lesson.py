@@ -18,6 +18,7 @@ from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.pp.options import RootEdge
 from tests.support.browser import chromium, contrasts, covered, cut_off, opened, self_loop
+from tests.support.turns import first
 
 GRAPH: dict[str, Any] = {
     "name": "figure",
@@ -215,7 +216,7 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("dark", first(1, [False, True]))
 def test_what_pictures_say_can_be_read(dark: bool, file: Path, tmp_path: Path) -> None:
     """No label is on a line, a block or another label, and all of them are bright enough."""
     page_file = tmp_path / "page.html"

@@ -37,6 +37,7 @@ from tests.oracles.brute import random_graph, random_walk, structured_graph
 from tests.oracles.collapsed import every_loop, levels, split_outer
 from tests.support import samples
 from tests.support.loop_graphs import random_loops
+from tests.support.turns import first
 
 NUMBERS = ("path", "executions", "instructions", "share")  # Columns that do not say which path
 
@@ -182,7 +183,7 @@ def test_paths_on_split_blocks_are_those_of_the_finer_graph() -> None:
     assert around > 100
 
 
-@pytest.mark.parametrize("name", ["loops", "bench"])
+@pytest.mark.parametrize("name", first(1, ["loops", "bench"]))
 def test_paths_of_a_program_are_shown_apart(name: str, fixture_elf: Callable[..., Path]) -> None:
     with Path(os.devnull).open("wb") as sink:
         guest = GuestOptions(

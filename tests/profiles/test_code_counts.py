@@ -21,6 +21,7 @@ from simprof.simulator.binary.program import Program, SourceLine
 from simprof.simulator.isa.decode import TransferKind, decode_transfers
 from tests.oracles.exact import simulate
 from tests.support import samples
+from tests.support.turns import turns
 
 HEAD, SLOT, BODY, TAIL = (
     VertexName(0x1000),
@@ -178,8 +179,9 @@ def word(program: Program, address: int) -> int:
     return int.from_bytes(segment.data[at : at + 4], "big")
 
 
-@pytest.mark.parametrize("width", ["v9", "v8plus", "v8"])
-@pytest.mark.parametrize("name", ["signals", "control", "tailcalls"])
+@pytest.mark.parametrize(
+    ("width", "name"), turns(["v9", "v8plus", "v8"], ["signals", "control", "tailcalls"])
+)
 def test_sums_are_those_of_the_run(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:

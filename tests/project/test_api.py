@@ -26,6 +26,7 @@ from simprof.profiler.reports import run_json
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import SimulatorError
 from tests.support.graphs_modes import KITER_1
+from tests.support.turns import first
 
 Find = Callable[..., Path]
 
@@ -85,7 +86,7 @@ def from_the_command_line(tmp_path: Path, *arguments: str | Path) -> dict[str, A
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [
+    first(3, [
         ({}, []),
         ({"mode": "qpt2", "weights": "uniform"}, ["--mode=qpt2", "--weights=uniform"]),
         ({"mode": "tpp", "cold": 1, "loop": 2.5, "cold_always": True, "table": "hash"},
@@ -96,7 +97,7 @@ def from_the_command_line(tmp_path: Path, *arguments: str | Path) -> dict[str, A
          ["--routine=main", "--routine=fibonacci", "--memory-limit=64M", "--stack-size=1M"]),
         ({"env": {"A": "1", "B": "x y"}, "argv0": "me", "self_check": True, "cold_always": False},
          ["--env=A=1", "--env=B=x y", "--argv0=me", "--self-check"]),
-    ],
+    ], at=2),
 )  # fmt: skip
 def test_runs_are_those_of_the_command(
     fixture_elf: Find,
@@ -291,7 +292,7 @@ def test_plans_are_those_of_the_command(tmp_path: Path, mode: str) -> None:
         ]
 
 
-@pytest.mark.parametrize("mode", registry.planned_modes())
+@pytest.mark.parametrize("mode", first(5, registry.planned_modes()))
 def test_recovered_routines_can_be_planned(fixture_elf: Find, mode: str) -> None:
     for cfg in simprof.recover(fixture_elf("switches")).routines:
         planned = simprof.plan(cfg, mode)

@@ -14,6 +14,7 @@ from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recov
 from simprof.simulator.binary import elf
 from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.decode import TransferKind
+from tests.support.turns import turns
 
 Find = Callable[..., Path]
 NATIVE = exploration_native.obey
@@ -35,8 +36,9 @@ def explored(monkeypatch: pytest.MonkeyPatch, kernel: Any, *given: Any) -> Progr
     return recovered
 
 
-@pytest.mark.parametrize("name", ["switches", "calls", "signals", "nonlocal"])
-@pytest.mark.parametrize("machine", ["v8", "v8plus", "v9"])
+@pytest.mark.parametrize(
+    ("name", "machine"), turns(["switches", "calls", "signals", "nonlocal"], ["v8", "v8plus", "v9"])
+)
 def test_machine_code_finds_what_python_finds(
     monkeypatch: pytest.MonkeyPatch, fixture_elf: Find, name: str, machine: str
 ) -> None:

@@ -69,7 +69,10 @@ def test_lines_fit_and_numbers_are_whole_at_every_width(name: str) -> None:
         assert shown == wanted, (width, shown - wanted, wanted - shown)
 
 
-@pytest.mark.parametrize("width", [*WIDTHS, NATURAL])
+@pytest.mark.parametrize(
+    "width",
+    [*(pytest.param(w, marks=pytest.mark.long if w % 6 else ()) for w in WIDTHS), NATURAL],
+)
 def test_the_numbers_are_those_of_the_result(width: int) -> None:
     """Not only alike at all widths: those that were measured."""
     run = hostile.hostile_run()

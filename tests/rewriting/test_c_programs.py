@@ -26,6 +26,7 @@ from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER
+from tests.support.turns import turns
 
 Compile = Callable[..., Path]
 MEMORY = StartMemory(())
@@ -107,8 +108,7 @@ def frames_in(file: bytes, is64: bool) -> int:
 
 @pytest.mark.qemu
 @pytest.mark.toolchain
-@pytest.mark.parametrize("size", [0x4000, 0x40000, 0x180000])
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize(("size", "width"), turns([0x4000, 0x40000, 0x180000], ["v9", "v8plus"]))
 def test_a_program_sees_no_difference(
     compile_c: Compile, width: str, size: int, tmp_path: Path
 ) -> None:

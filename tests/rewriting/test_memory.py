@@ -111,15 +111,14 @@ def check(
     return expected
 
 
-@pytest.mark.seeds(range(6))
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.seeds(range(6), few=2)
+@pytest.mark.parametrize(("machine", "name"), turns(MACHINES, SETTINGS))
 def test_memory_reads_back_as_what_was_counted(name: str, machine: MachineKind, seed: int) -> None:
     lab, edges = lab_of(machine, seed)
     check(lab, edges, name)
 
 
-@pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES))
+@pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES, few=28))
 def test_recursion_and_shared_delay_slots(name: str, machine: MachineKind) -> None:
     lab = Lab(machine, 0, routine=recursive())
     lab.state.registers[R.O0] = 4
@@ -128,6 +127,7 @@ def test_recursion_and_shared_delay_slots(name: str, machine: MachineKind) -> No
     check(lab, lab.executed_edges(), name)
 
 
+@pytest.mark.long
 def test_the_sample_counts_something_in_every_setting() -> None:
     for name in SETTINGS:
         found = [check(*lab_of(MachineKind.SPARCV9, seed), name) for seed in range(12)]

@@ -18,7 +18,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import EngineError, UnsupportedError
 from tests.conftest import FIXTURES
 from tests.oracles import qemu as oracle
-from tests.support.turns import turns
+from tests.support.turns import first, in_step, turns
 
 MACHINES = {
     "v8": MachineKind.SPARCV8,
@@ -66,7 +66,7 @@ def simprofs(path: Path, source: Path | None, directory: Path) -> tuple[int, int
     return answer["exit"]["status"], answer["instructions"]["base"]
 
 
-@pytest.mark.parametrize(("name", "width"), turns(FIXTURE_NAMES, WIDTHS))
+@pytest.mark.parametrize(("name", "width"), first(9, in_step(FIXTURE_NAMES, WIDTHS)))
 def test_count_is_simprofs(
     fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
 ) -> None:
@@ -76,7 +76,7 @@ def test_count_is_simprofs(
     assert (found.status, found.instructions) == simprofs(path, source, tmp_path)
 
 
-@pytest.mark.parametrize(("name", "width"), turns(LOGGED, WIDTHS))
+@pytest.mark.parametrize(("name", "width"), turns(LOGGED, WIDTHS, few=3))
 def test_count_is_the_logs(
     fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
 ) -> None:
@@ -98,7 +98,7 @@ def test_killed(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("kind", "width"), turns(FAULTS, ["v8plus", "v9"]))
+@pytest.mark.parametrize(("kind", "width"), turns(FAULTS, ["v8plus", "v9"], few=6))
 def test_last_instruction(
     compile_c: Callable[..., Path], kind: str, width: str, tmp_path: Path
 ) -> None:
@@ -187,7 +187,7 @@ ENDS = {
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("last", "width"), turns(ENDS, WIDTHS))
+@pytest.mark.parametrize(("last", "width"), turns(ENDS, WIDTHS, few=5))
 def test_last_instruction_in_a_slot(
     compile_c: Callable[..., Path], last: str, width: str, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ MODES = (
 )
 
 
-@pytest.fixture(scope="module", params=["v9", "v8plus", "v8"])
+@pytest.fixture(scope="module", params=first(1, ["v9", "v8plus", "v8"]))
 def words(fixture_elf: Find, request: pytest.FixtureRequest) -> Observed:
     """A simulated run of `words` under all settings."""
     return observe(fixture_elf("words", request.param))

@@ -38,6 +38,7 @@ from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended
 from tests.support.start_and_dump import MACHINES, MEMORY, REGIONS, expected_file
 from tests.support.tiny_programs import DATA
+from tests.support.turns import turns
 
 R = Register
 STREAMS = {"bytes": Stream(STREAM, packed=False), "bits": Stream(STREAM, packed=True)}
@@ -46,8 +47,7 @@ ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_O
 pytestmark = pytest.mark.qemu
 
 
-@pytest.mark.parametrize("depth", [0, 3, 1000])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("depth", "machine"), turns([0, 3, 1000], MACHINES))
 def test_the_file_and_the_instructions(machine: MachineKind, depth: int, tmp_path: Path) -> None:
     extended = Extended(machine, MEMORY, tmp_path, depth)
     expected = expected_file(extended, depth, REGIONS)
@@ -81,9 +81,9 @@ def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_
     assert result.instructions == plain.instructions + added
 
 
-@pytest.mark.parametrize("units", [0, 5, 17, 8])
-@pytest.mark.parametrize("kind", ["bytes", "bits"])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("units", "kind", "machine"), turns([0, 5, 17, 8], ["bytes", "bits"], MACHINES)
+)
 def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> None:
     """The buffer begins empty; what the program has put into it is written at the end."""
     tokens = b"tokens of the trace."
@@ -214,8 +214,9 @@ def test_names(machine: MachineKind, environment: tuple[bytes, ...], tmp_path: P
     assert result.instructions == plain.instructions + added
 
 
-@pytest.mark.parametrize("name", [b"none/such", b"x" * 300, b"y/" * LONGEST_NAME])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    ("name", "machine"), turns([b"none/such", b"x" * 300, b"y/" * LONGEST_NAME], MACHINES)
+)
 def test_a_place_that_cannot_be_written(machine: MachineKind, name: bytes, tmp_path: Path) -> None:
     extended = Extended(machine, MEMORY, tmp_path)
     environment = (b"SIMPROF_OUT=" + name,)

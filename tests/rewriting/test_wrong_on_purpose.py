@@ -18,6 +18,7 @@ from simprof.profiler.rewriting.verify import verify
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Instruction
 from tests.support.tiny_programs import ENTRY, program_file
+from tests.support.turns import turns
 from tests.support.wrong_on_purpose import STATUS, Change, Code, Wrong, flags_destroyed, items
 
 MAIN, ROUTINE = f"sub_{ENTRY:x}", f"sub_{ENTRY + 4 * 22:x}"
@@ -108,8 +109,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("machine", MachineKind)
-@pytest.mark.parametrize("mode", ["naive", "qpt2", "pp"])
+@pytest.mark.parametrize(("machine", "mode"), turns(MachineKind, ["naive", "qpt2", "pp"]))
 def test_the_right_code_passes(machine: MachineKind, mode: str, tmp_path: Path) -> None:
     result = mode_result(machine, mode, tmp_path)
     assert result.differences == ()
@@ -117,8 +117,7 @@ def test_the_right_code_passes(machine: MachineKind, mode: str, tmp_path: Path) 
     assert result.executed == {EMULATOR: result.predicted}
 
 
-@pytest.mark.parametrize("machine", MachineKind)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.change.__name__)
+@pytest.mark.parametrize(("machine", "case"), turns(MachineKind, CASES))
 def test_an_error_is_caught(
     machine: MachineKind, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

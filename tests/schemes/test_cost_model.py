@@ -96,7 +96,7 @@ def with_nop(generator: Generator) -> Generator:
     return Generator(write, generator.needs)
 
 
-@pytest.mark.parametrize("kind", first(8, OWN), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", first(4, OWN), ids=lambda kind: kind.__name__)
 def test_one_instruction_of_one_snippet_changes_its_part(kind: type, model: CostModel) -> None:
     number = next(k for k, code in enumerate(CODES) if kind in code.generators)
     generators = CODES[number].generators
@@ -107,7 +107,7 @@ def test_one_instruction_of_one_snippet_changes_its_part(kind: type, model: Cost
     assert ("placement" in found) == in_plans
 
 
-@pytest.mark.parametrize(("code", "number"), ROUTINES)
+@pytest.mark.parametrize(("code", "number"), first(2, ROUTINES))
 def test_one_instruction_of_a_routine_changes_its_part(
     code: int, number: int, model: CostModel
 ) -> None:

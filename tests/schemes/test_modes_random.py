@@ -45,9 +45,10 @@ from tests.oracles.brute import (
 )
 from tests.support.figures import edge, letters, named, walk
 from tests.support.scheme_code import GENERATORS
+from tests.support.turns import turns
 
 GRAPHS = 100
-LONG_GRAPHS = 500
+LONG_GRAPHS = 350
 Walks = list[list[int]]
 
 
@@ -434,7 +435,7 @@ def check(mode: str, seed: int) -> None:
         check_price(case)
 
 
-@pytest.mark.seeds(range(GRAPHS))
+@pytest.mark.seeds(range(GRAPHS), few=GRAPHS // 3)
 @pytest.mark.parametrize("mode", CHECKS)
 def test_random_graphs(mode: str, seed: int) -> None:
     check(mode, seed)
@@ -448,7 +449,7 @@ def test_more_random_graphs(mode: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.fresh_seeds(500)
+@pytest.mark.fresh_seeds(300)
 @pytest.mark.parametrize("mode", CHECKS)
 def test_graphs_that_nobody_has_seen(mode: str, seed: int) -> None:
     check(mode, seed)
@@ -490,8 +491,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("mode", CHECKS)
+@pytest.mark.parametrize(("shape", "mode"), turns(SHAPES, CHECKS))
 def test_every_mode_survives(mode: str, shape: str) -> None:
     cfg = SHAPES[shape]
     rng = random.Random(shape)

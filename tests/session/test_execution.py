@@ -26,7 +26,7 @@ from simprof.profiler.session.observation import Observation, SchemeComparison
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.session import observe
 from tests.support.random_jumps import JUMPING, program
-from tests.support.turns import first
+from tests.support.turns import in_step
 
 Compile = Callable[..., Path]
 WIDTHS = ("v9", "v8plus")
@@ -47,9 +47,9 @@ FEW = SETTINGS[3:4]
 OWN = Selection(("main", "f[0-9]", "*setjmp"))
 
 
-@pytest.fixture(params=first(1, WIDTHS))
+@pytest.fixture(params=["v9"])
 def jumping(request: pytest.FixtureRequest, compile_c: Compile) -> Path:
-    """The program above, in each width."""
+    """The program above; a test that has it in other widths says which."""
     return compile_c(JUMPING, ("-O2",), width=request.param)
 
 
@@ -98,6 +98,7 @@ def assert_same_both_ways(
 
 @pytest.mark.long
 @pytest.mark.toolchain
+@pytest.mark.parametrize("jumping", WIDTHS, indirect=True)
 def test_one_run_measures_what_two_do(jumping: Path, tmp_path: Path) -> None:
     mine, theirs = assert_same_both_ways(jumping, tmp_path, SETTINGS)
     assert theirs.runs > mine.runs
@@ -118,7 +119,9 @@ def test_one_run_is_enough(jumping: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("limit", [0, 3_000, 9_000, 15_000])
+@pytest.mark.parametrize(
+    ("jumping", "limit"), in_step(WIDTHS, [0, 3_000, 9_000, 15_000]), indirect=["jumping"]
+)
 def test_a_budget_may_be_spent_before_anything_lands(
     jumping: Path, tmp_path: Path, limit: int
 ) -> None:
@@ -128,12 +131,16 @@ def test_a_budget_may_be_spent_before_anything_lands(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
-    "contexts",
-    [
-        ContextChoice(tree=True),
-        ContextChoice(entry="many", calls=9),
-        ContextChoice(tree=True, entry="many"),
-    ],
+    ("jumping", "contexts"),
+    in_step(
+        WIDTHS,
+        [
+            ContextChoice(tree=True),
+            ContextChoice(entry="many", calls=9),
+            ContextChoice(tree=True, entry="many"),
+        ],
+    ),
+    indirect=["jumping"],
     ids=["tree", "window", "both"],
 )
 def test_contexts_are_those_of_a_run_on_the_right_graphs(
@@ -158,11 +165,11 @@ def test_graphs_that_turn_out_otherwise_are_run_on_again(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.seeds(range(2))
 def test_random_programs_measure_the_same_both_ways(
-    compile_c: Compile, tmp_path: Path, width: str, seed: int
+    compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:
+    width = WIDTHS[seed % 2]
     path = compile_c(program(seed), (("-O0", "-O1", "-O2", "-O3")[seed % 4],), width=width)
     mine, theirs = assert_same_both_ways(path, tmp_path, SETTINGS, selection=OWN)
     assert mine.runs < theirs.runs

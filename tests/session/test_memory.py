@@ -38,6 +38,7 @@ from simprof.profiler.session.scheme_runs import Planner, plan_name, saved_profi
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import LineRows, LineTable, Program, SourceLine
+from tests.support.turns import first
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -144,7 +145,7 @@ def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> Non
 OWN = [each for each in registry.planned_modes() if registry.definition(each) in registry.OWN]
 
 
-@pytest.mark.parametrize("mode", OWN)
+@pytest.mark.parametrize("mode", first(5, OWN))
 def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

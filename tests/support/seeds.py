@@ -1,6 +1,7 @@
 """Tests over many seeds: one test, a loop, and a failure that says which seed it was.
 
-`@pytest.mark.seeds(range(100))` calls the test once for each seed, its argument `seed`.
+`@pytest.mark.seeds(range(100))` calls the test once for each seed, its argument `seed`;
+`few=30`: without `--long` with the first 30 only.
 `@pytest.mark.fresh_seeds(50)` does so with seeds that nobody has tried yet: as many numbers from
 one that is drawn when pytest starts, and shown at its beginning. `--first-seed N` sets that one;
 `--seeds 7,20-29` has every such test run these seeds and no others.
@@ -28,7 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Draw the first fresh seed; pytest-xdist's workers are told it."""
-    config.addinivalue_line("markers", "seeds(numbers): calls the test with each as its `seed`")
+    config.addinivalue_line(
+        "markers", "seeds(numbers, few): calls the test with each, or the first few, as its `seed`"
+    )
     config.addinivalue_line("markers", "fresh_seeds(count): the same with seeds new in every run")
     if config.option.first_seed is None:
         told = getattr(config, "workerinput", {})
@@ -74,7 +77,8 @@ def seeds_of(item: pytest.Item) -> Iterable[int] | None:
     if fresh is None:
         assert fixed is not None
         (named,) = fixed.args
-        return tuple(named)
+        few = None if item.config.getoption("--long", True) else fixed.kwargs.get("few")
+        return tuple(named)[:few]
     first = item.config.getoption("--first-seed")
     return range(first, first + fresh.args[0])
 

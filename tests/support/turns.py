@@ -16,10 +16,13 @@ Parameters = Any
 """What `pytest.param` makes: its type is not public."""
 
 
-def first(count: int, cases: Iterable[object]) -> list[Parameters]:
-    """Return all cases; those behind the first `count` are long. A tuple is several arguments."""
+def first(count: int, cases: Iterable[object], at: int = 0) -> list[Parameters]:
+    """Return all cases; all but the first `count` from place `at` on are long.
+
+    A tuple is several arguments.
+    """
     made = [case if isinstance(case, tuple) else (case,) for case in cases]
-    return [_case(case, number < count) for number, case in enumerate(made)]
+    return [_case(case, at <= number < at + count) for number, case in enumerate(made)]
 
 
 def turns(*axes: Iterable[object], few: int | None = None) -> list[Parameters]:

@@ -34,7 +34,7 @@ from simprof.simulator.errors import SimulatorError, UsageError
 from tests.oracles.qemu import trace as qemu_trace
 from tests.support.cli_run import simprof
 from tests.support.regenerate import Traced, record
-from tests.support.turns import turns
+from tests.support.turns import first, turns
 
 Find = Callable[..., Path]
 MODES = ("witness", "bits", "bytes", "block-trace")
@@ -85,13 +85,14 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize(("program", "mode"), turns(PROGRAMS, MODES))
+@pytest.mark.parametrize(("program", "mode"), turns(PROGRAMS, MODES, few=6))
 def test_traces_give_the_whole_execution(
     fixture_elf: Find, tmp_path: Path, program: tuple[str, str], mode: str
 ) -> None:
     check_whole(record(fixture_elf(*program), mode, tmp_path))
 
 
+@pytest.mark.long
 def test_all_modes_give_the_same_blocks(fixture_elf: Find, tmp_path: Path) -> None:
     """Recursion (calls.c), longjmp, signal handlers on top of recursion."""
     for name in ("calls", "nonlocal", "signals"):
@@ -111,7 +112,7 @@ def test_runs_cut_by_a_budget(fixture_elf: Find, tmp_path: Path, mode: str) -> N
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", first(2, MODES))
 def test_blocks_are_those_that_qemu_executes(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     """The instructions of the regenerated blocks, in order, are qemu's single steps."""
     for name, width in (("switches", "v9"), ("records", "v8"), ("words", "v9")):
@@ -214,7 +215,7 @@ def changed_stream(data: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", first(2, MODES, at=2))
 def test_a_changed_token_is_found(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     traced = record(fixture_elf("control"), mode, tmp_path)
     data = traced.path.read_bytes()

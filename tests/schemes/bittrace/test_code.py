@@ -49,6 +49,7 @@ from tests.support.snippets import (
     random_state,
     set_path,
 )
+from tests.support.turns import turns
 
 R = Register
 
@@ -63,8 +64,7 @@ def make_bench(machine: MachineKind) -> CodeBench:
 # -- `r = r << w | b`
 
 
-@pytest.mark.parametrize("on_stack", [False, True], ids=["register", "stack"])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("on_stack", "machine"), turns([False, True], MACHINES))
 def test_shift_appends_bits(machine: MachineKind, on_stack: bool) -> None:
     bench, rng = make_bench(machine), random.Random(int(on_stack))
     costs = set()
@@ -157,8 +157,7 @@ def check_table(bench: CodeBench, words: int, model: HashTableModel) -> None:
 
 
 @pytest.mark.seeds(range(3))
-@pytest.mark.parametrize("words", WORD_COUNTS)
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("words", "machine"), turns(WORD_COUNTS, MACHINES))
 def test_routine_equals_model(machine: MachineKind, words: int, seed: int) -> None:
     bench, rng = make_bench(machine), random.Random(seed)
     bench.write(TABLES_BASE, TableLayout(words).initial(TABLES_BASE))
@@ -295,8 +294,7 @@ def word_actions(rng: random.Random, words: int) -> tuple[tuple[Action, ...], li
     return rng.choice(choices)
 
 
-@pytest.mark.parametrize("words", WORD_COUNTS)
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("words", "machine"), turns(WORD_COUNTS, MACHINES))
 def test_snippets_do_what_they_mean(machine: MachineKind, words: int) -> None:
     bench, rng = make_bench(machine), random.Random(words)
     bench.write(TABLES_BASE, TableLayout(words).initial(TABLES_BASE))

@@ -31,6 +31,7 @@ from simprof.simulator.binary.program import MachineKind
 from tests.support.code_bench import CodeBench
 from tests.support.code_lab import MACHINES, Lab
 from tests.support.hash_tables import hashed_counts
+from tests.support.turns import first, turns
 
 
 def hashed_codes(bench: CodeBench, words: int) -> dict[int, int]:
@@ -67,14 +68,13 @@ def run(machine: MachineKind, seed: int, table: CounterTable | None) -> tuple[in
     return plan.key_words, generated.path_register
 
 
-@pytest.mark.parametrize("table", [None, CounterTable.HASH], ids=["auto", "hash"])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("table", "machine"), turns([None, CounterTable.HASH], MACHINES))
 def test_codes_of_one_word(machine: MachineKind, table: CounterTable | None) -> None:
     for seed in range(8):
         assert run(machine, seed, table)[0] == 1
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", first(1, MACHINES, at=2))
 def test_codes_of_several_words(machine: MachineKind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(branch_codes, "WORD_BITS", 6)
     found = [run(machine, seed, None) for seed in range(24)]

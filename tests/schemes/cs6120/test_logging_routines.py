@@ -218,7 +218,7 @@ def run_logged(lab: Lab, plan: CallsPlan) -> tuple[list[int], int, State]:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.seeds(range(20))
+@pytest.mark.seeds(range(20), few=7)
 def test_whole_routines(machine: MachineKind, seed: int) -> None:
     """Instrumented routines count what counters on all edges count, at the predicted price."""
     lab = Lab(machine, seed)

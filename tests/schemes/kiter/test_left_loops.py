@@ -1,4 +1,4 @@
-"""Nested loops that are left from inside, by `longjmp` and by `exit`, under `kiter:outer`."""
+"""Nested loops that are left from inside, by landings and by the exit, under `kiter:outer`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import pytest
 from simprof.profiler import cli
 from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.schemes.kiter.nested import NestedPlan
+from tests.conftest import FIXTURES
 from tests.oracles.exact import simulate_settings
 from tests.oracles.profiles import check_profiles
 from tests.oracles.qemu import trace
 from tests.oracles.steps import record
 
 LEAVING = """
-#include <setjmp.h>
-#include <stdlib.h>
-static jmp_buf around;
+#include "runtime.h"
+static Landing around;
 static volatile unsigned state = 7, left;
 static unsigned next(void) { return state = state * 1103515245u + 12345u, state >> 16; }
 __attribute__((noinline)) static void leave(int last)
 {
-    if (last && next() % 5 == 0) exit(left & 63);
-    if (next() % 40 == 0) { left++; longjmp(around, 1); }
+    if (last && next() % 5 == 0) system_exit(left & 63);
+    if (next() % 40 == 0) { left++; go_to_landing(&around, 1); }
 }
 __attribute__((noinline)) static unsigned nest(int last)
 {
@@ -43,14 +43,21 @@ __attribute__((noinline)) static unsigned nest(int last)
     }
     return sum;
 }
-int main(void)
+int main(int argc, char **argv)
 {
     for (volatile int i = 0; ; i++) {
-        if (setjmp(around)) continue;
+        if (set_landing(&around)) continue;
         state += nest(i > 12);
     }
 }
 """
+RUNTIME = FIXTURES / "runtime"
+FLAGS = (
+    *("-O1", "-nostdlib", "-ffreestanding", "-ffunction-sections", "-Wl,--gc-sections"),
+    *(f"-I{RUNTIME}", *map(str, sorted(RUNTIME.glob("*.[cS]")))),
+)
+"""The fixtures' runtime: a C library's routines take ten times as long to plan."""
+
 OUTER = [
     Setting(f"kiter:outer:k={k}", "kiter", SchemeOptions().having(outer=True, iterations=k))
     for k in (2, 3)
@@ -64,7 +71,7 @@ def test_unfinished_paths_of_all_graphs_are_told(
     compile_c: Callable[..., Path], tmp_path: Path, width: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """In each graph that an activation was in when it was left; the code executes as predicted."""
-    program = compile_c(LEAVING, ("-O1",), width)
+    program = compile_c(LEAVING, FLAGS, width)
     simulated = simulate_settings(program, directory=tmp_path, settings=OUTER)
     log = trace(program, directory=tmp_path, stack_pointers=True)
     check_profiles(simulated, OUTER, record(simulated.observation.recovered.routines, log))

@@ -37,6 +37,7 @@ from tests.support.snippets import (
     make_case,
     set_path,
 )
+from tests.support.turns import turns
 
 ARRAY_AT = ARRAYS_BASE + 0x2008
 ARRAY = CounterLayout(ARRAY_AT, ARRAYS_BASE + 0x9008, ARRAY_AT - 4)
@@ -128,9 +129,7 @@ def random_snippet(rng: random.Random, case: Case) -> tuple[tuple[Action, ...], 
     return rng.choice(snippets), number
 
 
-@pytest.mark.parametrize("on_stack", [False, True], ids=["register", "stack"])
-@pytest.mark.parametrize("mode", range(3), ids=["addressing", "indexing", "hash"])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("on_stack", "mode", "machine"), turns([False, True], range(3), MACHINES))
 def test_snippets_do_what_they_mean(machine: MachineKind, mode: int, on_stack: bool) -> None:
     runner = TppRunner(machine, 100 + 10 * mode + on_stack)
     costs = set()

@@ -12,6 +12,7 @@ import pytest
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.landing_pads import landing_pads
 from simprof.simulator.binary.program import Range, Segment
+from tests.support.turns import turns
 
 Compile = Callable[..., Path]
 
@@ -39,8 +40,9 @@ def pads_of(program: Path) -> frozenset[int]:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [("-O2",), ("-O2", "-s"), ("-O0", "-fPIC")])
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize(
+    ("flags", "width"), turns([("-O2",), ("-O2", "-s"), ("-O0", "-fPIC")], ["v9", "v8plus"])
+)
 def test_pads_of_a_compiled_program(compile_c: Compile, width: str, flags: tuple[str, ...]) -> None:
     """The catcher has one, for its guard and its handler, and others are the library's."""
     program = compile_c(THROWING, flags, width=width, language="c++")

@@ -15,6 +15,7 @@ from simprof.simulator.binary.program import Program
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import RunResult
+from tests.support.turns import turns
 
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus"}
 WIDTHS = [
@@ -255,8 +256,7 @@ def is_window_instruction(program: Program, pc: int) -> bool:
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", EMULATORS)
-@pytest.mark.parametrize("arguments", [[], ["one", "two words"]], ids=["none", "two"])
+@pytest.mark.parametrize(("width", "arguments"), turns(EMULATORS, [[], ["one", "two words"]]))
 def test_instruction_counts_are_qemus(
     compile_c: Callable[..., Path], tmp_path: Path, width: str, arguments: list[str]
 ) -> None:
