@@ -121,11 +121,11 @@ def alter(path: Path, begin: str, word: int) -> str:
     ("file", "begin", "word"),
     [
         ("wcet-v8.txt", "fibcall pp ", 4),
-        ("profiles-v9.txt", "deep kiter ", 2),
         ("graphs.txt", "naive 007 ", 3),
         *(
             pytest.param(*case, marks=pytest.mark.long)
             for case in (
+                ("profiles-v9.txt", "deep kiter ", 2),
                 ("wcet-v8.txt", "fibcall ends ", 2),
                 ("wcet-v8.txt", "fibcall kiter:k=3 ", 2),
                 ("wcet-v8.txt", "fibcall pp:table=hash ", 3),

@@ -134,6 +134,7 @@ def test_keys_hold_the_input_that_guides(words: Callable[..., Job], tmp_path: Pa
     assert Replays(tmp_path, is_directory=True).of(guided, after).replay is not None
 
 
+@pytest.mark.long
 def test_a_recording_stands_for_the_run_that_is_guided(
     words: Callable[..., Job], tmp_path: Path
 ) -> None:

@@ -1163,8 +1163,8 @@ def test_a_whole_suite(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     """All tables, over every second program of it."""
     names = [each.name for each in load_suite("wcet").benchmarks][::2]
     some = [word for name in names for word in ("--benchmark", name)]
-    given = ("--all", "--suite", "wcet", *some, "--results", tmp_path / "all.db")
-    status, _, err = simprof(capsys, *given, "-o", tmp_path / "out")
+    places = ("--results", tmp_path / "all.db", "-o", tmp_path / "out")
+    status, _, err = simprof(capsys, "--all", "--suite", "wcet", *some, *places)
     assert (status, err) == (0, "")
     found = json.loads((tmp_path / "out" / "results.json").read_text())
     verdicts = [claim["verdict"] for table in found["tables"] for claim in table["claims"]]
