@@ -58,7 +58,8 @@ STANDS_FOR = {
 
 
 def predicted(added: int, base: int = 1000) -> CellResult:
-    counts = {"path_increments": 5, "edge_increments": 5, "hashed_increments": 0}
+    counts = dict.fromkeys(("hashed_increments", "hashing"), 0)
+    counts |= {"path_increments": 5, "edge_increments": 5}
     return CellResult(base=base, added=added, counts=counts)
 
 
