@@ -295,8 +295,7 @@ def _code(run: GraphRun) -> dict[str, Any]:
             static[f"{place}_code"] = {
                 name: [str(action) for action in actions[block]] for block, name in names.items()
             }
-            static[f"{place}_sparc"] = {
-                names[block]: list(snippet.text)
-                for block, snippet in sorted(block_snippets.items())
-            }
+            ordered = sorted(block_snippets.items())
+            static[f"{place}_sparc"] = {names[block]: list(each.text) for block, each in ordered}
+            static[f"{place}_costs"] = {names[block]: each.cost for block, each in ordered}
     return static

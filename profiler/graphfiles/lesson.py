@@ -395,13 +395,15 @@ class _Picture:
         marks: list[tuple[int, ...]] = [(number,) for number, does in enumerate(code) if does]
         for part in ("block", "block_end"):
             texts = self.static.get(f"{part}_sparc", {})
+            costs = self.static.get(f"{part}_costs", {})
             rows += [
-                (str(block), notes[str(block)], "\n".join(texts[block]), "") for block in texts
+                (str(block), notes[str(block)], "\n".join(texts[block]), _text(costs[block]))
+                for block in texts
             ]
         marks += [()] * (len(rows) - len(marks))
         text = (
             "What is executed where, initialisation and counting merged with increments where "
-            "they meet. The last column: instructions each time."
+            "they meet."
         )
         regions = self.static.get("regions", (self.static,))
         if loops := [loop for each in regions for loop in each.get("loops", ())]:
@@ -416,7 +418,7 @@ class _Picture:
             text,
             self.lines(code, kinds),
             notes,
-            ("edge or block", "action", "SPARC code", "cost"),
+            ("edge or block", "action", "SPARC code", "instructions each time"),
             tuple(rows),
             tuple(marks),
         )
