@@ -6,7 +6,6 @@ Definition
 Options
     `SchemeOption` declares one. `SchemeOptions` holds what the user chose, `RegisterUse` among it.
     `LAYOUT` is for schemes with code on edges: where it goes that would need a jump.
-    `LAYOUT` is for schemes with code on edges: where it goes that would need a jump.
 Graph
     `ControlFlowGraph` with `Block` and `Edge` (`EdgeKind`); `depth_first` finds its back edges
     (`DepthFirst`), `natural_loops` its loops (`Loop`), `heuristic` guesses edge weights.

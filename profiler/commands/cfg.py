@@ -60,6 +60,7 @@ FORMATS = ("text", "dot", "graphml", "json")
     type=options.weights,
     default=Weights.HEURISTIC,
     metavar=options.WEIGHTS,
+    help="Edge-frequency estimates that guide the code, or a saved profile.",
 )
 @options.progress_option("on a terminal")
 @scheme_options("saved profile (`simprof run -o`) that guides it; needed.")

@@ -73,8 +73,8 @@ def run_command(
     """Run the SPARC program ELF and measure what profiling it costs.
 
     The program owns stdin, stdout and stderr, and its exit status is simprof's. The report goes
-    to stderr. simprof's own failures exit 125, a spent budget 124, a fault or signal 128 plus
-    its number.
+    to stderr. simprof's own failures exit 125, a limit that was reached 124, a fault or signal
+    128 plus its number.
 
     Options behind ELF are simprof's up to the first word that is none of them; from there, or
     behind --, everything is the program's.

@@ -240,7 +240,7 @@ class _Picture:
             text += _PRICE_OF_COLD
         if loops:
             text += f"Loops disconnected from what surrounds them: {'; '.join(loops)}. "
-        text += f"Obvious paths, which the edge profile tells: {len(self.static['obvious'])}."
+        text += f"Obvious paths (determined by the edge profile): {len(self.static['obvious'])}."
         lines = self.lines(self.static["edge_profile"], kinds)
         return Step("Targeting", text, lines, is_about_kinds=True)
 

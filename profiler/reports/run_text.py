@@ -229,7 +229,7 @@ def ending_text(ending: Ending) -> str:
         case "exit":
             return f"exit status {ending.status}"
         case "budget":
-            return "its budget was spent"
+            return "instruction limit reached"
         case "interrupted":
             name = SIGNALS.get(ending.signal or SIGINT)
             return f"interrupted ({'Ctrl-C' if name == 'SIGINT' else name})"

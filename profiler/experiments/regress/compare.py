@@ -121,7 +121,7 @@ class RunCheck:
 
     name: str
     error: str | None = None  # Why it could not be; nothing else is there then.
-    budget: bool = False  # Whether that is a spent budget
+    budget: bool = False  # Whether that is a limit that was reached
     ending: tuple[MetricChange, ...] = ()  # How it ended and what it wrote, where that differs
     settings: tuple[SettingCheck, ...] = ()
     causes: tuple[ChangeCause, ...] = ()  # What changed about program, input and tools
@@ -146,7 +146,7 @@ class Check:
 
     @property
     def status(self) -> int:
-        """Exit status: 0 same, 1 changed, 124 a budget was spent, 125 error."""
+        """Exit status: 0 same, 1 changed, 124 a limit was reached, 125 error."""
         errors = [run for run in self.runs if run.error is not None]
         if errors:
             return 124 if all(run.budget for run in errors) else 125

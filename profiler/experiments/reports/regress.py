@@ -122,7 +122,7 @@ def summary(check: Check) -> str:
     }
     parts = [f"{states[state]} {text}" for state, text in wording.items() if states[state]]
     if ended:
-        parts.append(f"{plural(ended, 'program')} ended otherwise")
+        parts.append(f"exit status or output of {plural(ended, 'program')} changed")
     if errors:
         parts.append(f"{plural(errors, 'program')} could not be run")
     compared = f"{plural(check.compared, 'result')} of {plural(len(check.runs), 'run')} compared"

@@ -58,7 +58,7 @@ OBVIOUS_FIRST = flag(
     "obvious_first",
     "find obvious paths before cold ones are left out, so that no cold path is counted as one.",
 )
-COUNT_OBVIOUS = flag("count_obvious", "count obvious paths too, which the edge profile tells.")
+COUNT_OBVIOUS = flag("count_obvious", "count obvious paths too (determined by the edge profile).")
 NO_COLD_COUNTER = flag(
     "no_cold_counter", "keep cold paths out of all counts, and count them nowhere."
 )
