@@ -79,8 +79,7 @@ def cfg_command(
     outputs.check_outputs(output, inputs=(elf, scheme["edge_profile"]))
     if code is not None and form != "text":
         raise UsageError(f"--code is shown as text only: leave out --format {form}")
-    if code is not None:
-        refuse_unused([code.mode])
+    refuse_unused([] if code is None else [code.mode])
     guided = code is not None and registry.definition(code.mode).guided
     if code is not None and guided and scheme["edge_profile"] is None:
         raise UsageError(

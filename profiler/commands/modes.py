@@ -131,12 +131,12 @@ def settings(chosen: Iterable[ModeSetting], shared: SchemeOptions) -> tuple[Sett
 
 
 def refuse_unused(chosen: Iterable[str]) -> None:
-    """Refuse options that were given and that none of some modes reads."""
+    """Refuse options that were given and that none of some modes reads; no mode: graphs alone."""
     taken = tuple(dict.fromkeys(chosen))
     for name, using in _readers().items():
         flag = given(name)
         if flag is not None and not set(using) & set(taken):
-            modes, own = " and ".join(taken), ", ".join(using)
+            modes, own = " and ".join(taken) or "graphs alone", ", ".join(using)
             raise UsageError(f"{flag} has no effect on {modes}: leave it out, it is for {own}")
 
 

@@ -271,6 +271,7 @@ def test_the_run_time_routines_that_are_called_are_listed(
         (["--code", "edges"], "'edges' is no mode"),
         (["--code", "tpp:cold=101"], "101"),
         (["--code", "kiter:k=0"], "k=0 cannot be"),
+        (["--table", "hash"], "--table has no effect on graphs alone: leave it out"),
     ],
 )
 def test_bad_requests(
