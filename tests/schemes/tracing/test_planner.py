@@ -84,8 +84,8 @@ def test_figure_13_several_procedures_block_the_exit() -> None:
     assert edge(cfg, "C>X") in plan_witness(cfg).tokens
 
 
-# Figure 15 as its text fixes it: calls B, H and I; blockers at the predicates, not at the calls. B,
-# which is a predicate too in the paper, is B and B' in `docs/schemes/figures/bl94-15.json`, and leads
+# Figure 15 as its text fixes it: calls B, H and I; blockers at the predicates, not at the calls. In
+# the paper B is a predicate, too: it is B and B' in `docs/schemes/figures/bl94-15.json`, and leads
 # to F only here.
 
 
