@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.lesson import Lesson, lesson
@@ -30,7 +31,7 @@ OPTIONS: dict[str, dict[str, bool]] = {"tpp": {"cold_always": True}}
 """What modes are shown with beside the defaults: tpp leaves cold edges out where that saves a hash
 table, and no graph for a blackboard has one."""
 
-USES = {
+USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "tpp": (
         "What it is for",
         "On figure.json all counters are in an array, and `cold-always` asks for what tpp would "
@@ -42,14 +43,35 @@ USES = {
         "is entered rarely and iterates often. Disconnected from what is around it, it has paths "
         "with an edge of their own each: all are obvious, and nothing is left to count. `qpt2` "
         "shows what the edge profile costs that guides tpp.",
+        ("paths told apart", "counters", "added", "lost"),
         {
             "figure.json": ("pp", "tpp", "tpp:cold-always", "qpt2"),
             "ifs.json": ("pp", "tpp", "qpt2"),
             "loop.json": ("pp", "tpp", "qpt2"),
         },
-    )
+    ),
+    "kiter": (
+        "What it is for",
+        "A path of `pp` ends where an iteration does, so that nothing tells which came after "
+        "which. In [alternating.json](alternating.json) the iterations of a loop take C and D in "
+        "turns, "
+        "in [grouped.json](grouped.json) first C twice, then D twice. Every edge and every acyclic "
+        "path is executed as often in both; only paths over two iterations differ.",
+        ("added", "paths executed"),
+        {"alternating.json": ("pp", "kiter"), "grouped.json": ("pp", "kiter")},
+    ),
+    "witness": (
+        "What it is for",
+        "All of these traces tell every block that was executed, in order. `bits` and `bytes` "
+        "write at each predicate, `block-trace` at each block. `witness` needs no token where the "
+        "way can lead nowhere else before the next one, so that it adds least; its tokens have a "
+        "byte "
+        "each, or as many bits as tell the ways apart.",
+        ("added", "bits of the trace", "bits at least"),
+        {"figure.json": ("witness", "bits", "bytes", "block-trace")},
+    ),
 }
-"""By mode: a title, prose, and the graphs and modes that a table at the page's end compares."""
+"""By mode: a title, prose, and what a table at the page's end compares: columns, graphs, modes."""
 
 STYLE = """
 rect.back { fill: #fff } text { text-anchor: middle; fill: #1d232b; paint-order: stroke;
@@ -127,32 +149,44 @@ def text(mode: str, made: Lesson) -> str:
         if step.rows:
             parts.append(table(step.head, step.rows))
     if mode in USES:
-        title, prose, compared = USES[mode]
-        parts += [f"## {len(made.steps) + 1}. {title}", prose, uses(compared)]
+        title, prose, columns, compared = USES[mode]
+        parts += [f"## {len(made.steps) + 1}. {title}", prose, uses(columns, compared)]
     return "\n\n".join(parts) + "\n"
 
 
-def uses(compared: dict[str, tuple[str, ...]]) -> str:
-    """Return a table of what modes cost on graphs."""
-    head = ("graph", "mode", "paths told apart", "counters", "added", "lost")
+def uses(columns: tuple[str, ...], compared: dict[str, tuple[str, ...]]) -> str:
+    """Return a table of what modes tell of graphs, and what they cost."""
     rows = []
     for name, modes in compared.items():
         for setting in map(mode_options.read, modes):
             chosen = AnalysisOptions(
                 mode=setting.mode, scheme=setting.setting(SchemeOptions()).options
             )
-            answer = analyse_file(FOLDER / name, chosen)
-            (routine,) = answer["routines"]
-            paths, counters = routine["numbered_paths"], routine["table"]
-            if paths is None:
-                counters = "one an edge"
-            elif counters == "none":
-                counters = "none: all obvious"
-            lost = (answer.get("lost") or {}).get("cold_paths", 0)
-            added = f"{answer['overhead']:.2%}"
-            paths = "-" if paths is None else f"{paths:,}"
-            rows.append((name, setting.name, paths, counters, added, str(lost)))
-    return table(head, tuple(rows))
+            found = use(analyse_file(FOLDER / name, chosen))
+            rows.append((name, setting.name, *(found[column] for column in columns)))
+    return table(("graph", "mode", *columns), tuple(rows))
+
+
+def use(answer: dict[str, Any]) -> dict[str, str]:
+    """Return by column what a mode tells of a graph, and what it costs."""
+    (routine,) = answer["routines"]
+    paths, counters = routine["numbered_paths"], routine["table"]
+    if paths is None:
+        counters = "one an edge"
+    elif counters == "none":
+        counters = "none: all obvious"
+    executed = (
+        f"{each['executions']:,} x {' '.join(each['blocks'])}" for each in answer.get("paths", ())
+    )
+    return {
+        "paths told apart": "-" if paths is None else f"{paths:,}",
+        "counters": counters,
+        "added": f"{answer['overhead']:.2%}",
+        "lost": str((answer.get("lost") or {}).get("cold_paths", 0)),
+        "paths executed": "\n".join(sorted(executed)),
+        "bits of the trace": f"{answer['sizes'].get('trace_bits', 0):,}",
+        "bits at least": f"{answer['sizes'].get('minimal_trace_bits', 0):,}",
+    }
 
 
 def table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
