@@ -25,7 +25,8 @@ GRAPH = {
     "edges": [["A", "B"], ["B", "A"], ["B", "C"]], "runs": [["A B A B C", 10]],
 }  # fmt: skip
 BY_BLOCK = {
-    "num_paths", "invalid_paths", "block_code", "block_sparc", "block_end_code", "block_end_sparc",
+    "num_paths", "invalid_paths", "block_code", "block_sparc", "block_costs", "block_end_code",
+    "block_end_sparc", "block_end_costs",
 }  # fmt: skip
 """Fields that hold numbers or code by the name of a block."""
 
