@@ -54,9 +54,8 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         "What it is for",
         "A path of `pp` ends where an iteration does, so that nothing tells which came after "
         "which. In [alternating.json](alternating.json) the iterations of a loop take C and D in "
-        "turns, "
-        "in [grouped.json](grouped.json) first C twice, then D twice. Every edge and every acyclic "
-        "path is executed as often in both; only paths over two iterations differ.",
+        "turns, in [grouped.json](grouped.json) first C twice, then D twice. Every edge and every "
+        "acyclic path is executed as often in both; only paths over two iterations differ.",
         ("added", "paths executed"),
         {"alternating.json": ("pp", "kiter"), "grouped.json": ("pp", "kiter")},
     ),
@@ -65,8 +64,7 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         "All of these traces tell every block that was executed, in order. `bits` and `bytes` "
         "write at each predicate, `block-trace` at each block. `witness` needs no token where the "
         "way can lead nowhere else before the next one, so that it adds least; its tokens have a "
-        "byte "
-        "each, or as many bits as tell the ways apart.",
+        "byte each, or as many bits as tell the ways apart.",
         ("added", "bits of the trace", "bits at least"),
         {"figure.json": ("witness", "bits", "bytes", "block-trace")},
     ),

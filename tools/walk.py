@@ -36,7 +36,6 @@ from typing import Any
 
 import networkx as nx
 
-from simprof.profiler.profiles.cache_files import VARIABLE
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -50,6 +49,7 @@ from simprof.profiler.session.world import World
 from tools.structure import read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
+CACHE_HOME = "XDG_CACHE_HOME"
 PROGRAM = ROOT / "fixtures" / "bin" / "v9" / "loops.elf"
 PARTS: tuple[type, ...] = (
     RunRequest,
@@ -149,7 +149,7 @@ def walks() -> dict[type, Walk]:
     """Run a program, and return where the parts of its request have been."""
     watcher = Watcher()
     with tempfile.TemporaryDirectory() as directory:
-        os.environ[VARIABLE] = directory
+        os.environ[CACHE_HOME] = directory  # what is known of the program leaves steps out
         with Path(os.devnull).open("wb") as nowhere:
             output = nowhere.fileno()
             guest = GuestOptions(ROOT, stdin=Path(os.devnull), stdout=output, stderr=output)

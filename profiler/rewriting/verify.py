@@ -134,6 +134,7 @@ class _Verifier:
         with place.fresh() as guest:
             told = replace(self._request, program=place.file, guest=guest)
             observation = observe(told, settings, basis.discoveries, basis.edge_counts)
+        observation.keep_plans()
         self._refuse(observation)
         counted = count_on(basis.recovered, observation)
 

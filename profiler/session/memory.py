@@ -75,6 +75,7 @@ class BinaryMemory:
         self._program, self._files = program, files
         # What has been handed out, which sessions add to: by the name under which it is kept
         self._lent: dict[str, KnownFacts | KnownCosts] = {}
+        self._plans: dict[str, KnownPlans] = {}  # Those that were read: each pass asks for them
 
     def graphs(
         self, discoveries: Discoveries, program: Program | None = None
@@ -157,8 +158,11 @@ class BinaryMemory:
         """Return what plans of the graphs are known under a setting."""
         if not _decides(setting):
             return {}
-        found = self._load(_made_for("plans", discoveries, setting), dict) or {}
-        return found if set(map(type, found)) <= {tuple} else {}
+        name = _made_for("plans", discoveries, setting)
+        if name not in self._plans:
+            found = self._load(name, dict) or {}
+            self._plans[name] = found if set(map(type, found)) <= {tuple} else {}
+        return self._plans[name]
 
     def keep_plans(
         self,
@@ -179,7 +183,9 @@ class BinaryMemory:
         if more:
             again = {name[:2] for name in more}
             rest = {name: data for name, data in before.items() if name[:2] not in again}
-            self._keep(_made_for("plans", discoveries, setting), {**rest, **more})
+            name = _made_for("plans", discoveries, setting)
+            self._plans[name] = {**rest, **more}
+            self._keep(name, self._plans[name])
 
     def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
         """Return what the code of routines costs under a setting, as far as that is known."""

@@ -103,6 +103,7 @@ class Observation:
     has_edges_of_guide: bool = False
     # Files that the program has opened, where they are on the host
     opened: frozenset[Path] = frozenset()
+    keeps_plans: bool = False  # Whether it is worth while to keep the schemes' plans
     # What code generation knows of the routines, where several observations share it
     shared_contexts: ProgramContexts | None = None
 
@@ -125,10 +126,22 @@ class Observation:
 
     def forget(self, routine: int) -> None:
         """Let go of what measuring a routine took: its plans, and what is known of its code."""
-        for scheme in (*self.schemes, *self.judges.values()):
+        for scheme in self._all_schemes:
             scheme.forget(routine)
         if "contexts" in vars(self):  # else nobody has asked for any
             self.contexts.forget(routine)
+
+    @property
+    def _all_schemes(self) -> Iterable[SchemeRun]:
+        every = (*self.schemes, *self.judges.values())
+        return {scheme.setting: scheme for scheme in every}.values()
+
+    def keep_plans(self) -> None:
+        """Have later sessions know the plans of entered routines, where that is worth while."""
+        for scheme in self._all_schemes if self.keeps_plans else ():
+            entered = ((each.cfg, scheme.routine_plan(n)) for n, each in self.events.items())
+            plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+            self.memory.keep_plans(self.discoveries, scheme.setting, plans)
 
     @property
     def edge_counts(self) -> EdgeCounts:

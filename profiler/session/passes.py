@@ -228,17 +228,12 @@ def observe_in(
         memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
     if study.recording is not None:
         study.recording.finish(observation, world.files.output_digest)
-    # To write the plans of many schemes takes as long as to make them. A scheme that an edge
-    # profile guides comes with another, which prices that.
-    if len(study.settings) <= 2:
-        schemes = (*observation.schemes, *observation.judges.values())
-        for scheme in {each.setting: each for each in schemes}.values():
-            entered = ((each.cfg, scheme.routine_plan(n)) for n, each in observation.events.items())
-            plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
-            memory.keep_plans(observation.discoveries, scheme.setting, plans)
     return replace(
         observation,
         memory=memory,
+        # To write the plans of many schemes takes as long as to make them. A scheme that an edge
+        # profile guides comes with another, which prices that.
+        keeps_plans=len(study.settings) <= 2,
         opened=frozenset(world.files.opened),
         runs=runs.runs,
         whole_runs=runs.whole_runs,
@@ -462,19 +457,18 @@ def _schemes(
 
     The graphs of these routines, given by address and name, may not be those that were planned.
     """
-    if runs.events.is_emulated:
-        _remember(study, runs.discoveries, planners, unsure)
+    _remember(study, runs, planners, unsure)
     return make_schemes(Graphs(recovered, study.invocation.selection, study.routines), planners)
 
 
 def _remember(
     study: Study,
-    discoveries: Discoveries,
+    runs: Runs,
     planners: Iterable[Planner],
     unsure: frozenset[tuple[int, str]] = frozenset(),
 ) -> None:
-    for planner in planners:
-        known = study.memory.plans(discoveries, planner.setting)
+    for planner in planners if runs.events.is_emulated else ():
+        known = study.memory.plans(runs.discoveries, planner.setting)
         planner.remember({name: plan for name, plan in known.items() if name[:2] not in unsure})
 
 
@@ -509,7 +503,7 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
         # what is counted by context is that of schemes which take part in the run
         return replace(runs, is_guided=False)
     planners = study.planners.of(study.settings, observation.edge_counts)
-    _remember(study, observation.discoveries, planners)
+    _remember(study, runs, planners)
     # those behind are of schemes that only judge others
     replayed, left_out = _replayed(observation, planners[: len(study.settings)])
     if left_out and (study.trace is not None or study.recording is not None):

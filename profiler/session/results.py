@@ -223,6 +223,7 @@ def measure_all(
         Measuring(observation, scheme, facts, check=check, brief=brief)
         for scheme in observation.schemes
     ]
+    observation.keep_plans()
     # Each routine is measured under all schemes before the next one, so that what is worked out of
     # it is shared, and need not be kept.
     for done, routine in enumerate(observation.events):
