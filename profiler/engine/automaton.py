@@ -30,14 +30,13 @@ from simprof.profiler.engine.activations import (
     too_deep,
 )
 from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink, WindowMoves
+from simprof.profiler.engine.memory import Operation
 from simprof.profiler.engine.silence import EventsLostError, RunThinning, reported
 from simprof.profiler.engine.states import (
     BlockState,
-    KnownWays,
     RunCounts,
     States,
     Transition,
-    lasts,
 )
 from simprof.profiler.engine.walk import (
     UNKNOWN,
@@ -50,6 +49,7 @@ from simprof.profiler.engine.walk import (
     Walker,
     only_crosses,
 )
+from simprof.profiler.engine.ways import KnownWays, LearntWays, WaysToKeep
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind
@@ -102,13 +102,13 @@ class Automaton:
             self._walker,
             self._states,
             self.memory,
-            lambda: self.counts.transition_counts(),
+            lambda: self.counts,
             self.decide,
             self.guard,
         )
         self._transitions: list[Transition] = []
         self._numbers: list[int] = []  # by transition: of its first operation; -1: by silent blocks
-        self._learnt = 0  # transitions that are known from another run
+        self._learnt: LearntWays | None = None
         self._operations = StepOperations(lowering)
         self._clock = self.memory.clock.data
         self._window_moves = WindowMoves(index.recovered.code)
@@ -141,7 +141,8 @@ class Automaton:
     @property
     def counts(self) -> RunCounts:
         """What the run has counted, once it is over."""
-        return RunCounts(self._index, self.memory, self._states, self._transitions, self.tally)
+        ways = self._transitions, self._learnt
+        return RunCounts(self._index, self.memory, self._states, *ways, self.tally)
 
     @property
     def hook(self) -> NativeHook:
@@ -175,54 +176,52 @@ class Automaton:
     # Ways that other runs have taken
 
     def learn(self, ways: KnownWays) -> None:
-        """Know ways from the beginning; where edges have operations, these would be others."""
-        assert self._lowering.is_idle
-        self._states.learn(ways.states, ways.insides)
-        self._operations.landings.update(ways.landings)
-        self._operations.after_pop.update(ways.after_pop)
-        self._transitions += ways.transitions
-        self._numbers += ways.numbers
-        pairs = zip(ways.transitions, ways.numbers, strict=True)
-        successors = [(way.source, way.key, 0, way.target, number) for way, number in pairs]
-        self.memory.learn(ways.operations, np.array(successors, np.int64).reshape(-1, 5))
-        self._learnt = len(self._transitions)
+        """Know ways from the beginning."""
+        self._learnt = LearntWays(ways, self._states.learn(ways), self._lowering)
+        self._operations.of_known_ways = self._learnt.stopped_at
 
     def known_ways(self) -> KnownWays | None:
         """Return the ways that the run knows for other runs; None if it has found no more."""
         # Those that lead by silent blocks, or through late code, are left out. Where the program
         # has executed what recovery refused to follow there are none: another run, which is told of
         # it if it does so itself, would be told in any case.
-        if not self._lowering.is_idle or self._places or self.trace is not None:
+        if self._places or self.trace is not None:
             return None
         if self.reached(address for address, _ in self._index.recovered.irregular):
             return None
-        lasting = [
-            (way, number)
-            for way, number in zip(self._transitions, self._numbers, strict=True)
-            if number >= 0
-            and lasts(way.boundary)
-            and (way.source == kernels.START or lasts(self._states.inside(way.source)[0]))
-        ]
-        if len(lasting) <= self._learnt:
+        places, states, insides = self._states.to_keep()
+        learnt = self._learnt
+        pairs = zip(self._transitions, self._numbers, strict=True)
+        found = [way for way, number in pairs if number >= 0]
+        if learnt is not None:
+            found = [way for way in found if not learnt.has(way.source, way.key)]
+        if not found:
             return None
-        states, insides = self._states.known()
-        operations = self.memory.used_operations
-        for number in (*self._operations.landings, *self._operations.after_pop):
-            operations[number * kernels.OPERATION + 2] = 0  # of a landing that native code knows
-        return KnownWays(
-            states=states,
-            insides=insides,
-            transitions=[way for way, _ in lasting],
-            numbers=[number for _, number in lasting],
-            operations=operations,
-            landings=self._operations.landings,
-            after_pop=self._operations.after_pop,
-        )
+        inside = self._states.inside
+        more = [
+            (
+                places[way.source],
+                way.key,
+                places[way.target],
+                (*(() if way.source == kernels.START else inside(way.source)[0]), *way.boundary),
+                self._move(way.target),
+            )
+            for way in found
+        ]
+        known = KnownWays.none() if learnt is None else learnt.known
+        return WaysToKeep(known).with_more(states, insides, more)
+
+    def _move(self, target: int) -> tuple[Operation, ...]:
+        """Return the operation that moves a window before the block of a state executes."""
+        block = self._states[target]
+        return self._window_moves.ahead(block.address, block.end)
 
     # Transitions
 
     def _resolve(self, source: int, address: int, size: int) -> None:
         key = address | size << 48
+        if self._take_known(source, key):
+            return
         address = self._places.get(key, address)
         boundary, first, passed = self._boundary(source, address)
         inside = () if source == kernels.START else self._states.inside(source)[0]
@@ -233,6 +232,19 @@ class Automaton:
                 if isinstance(step, Missing):
                     self._note_missing(step)
         self._take_new(source, target, steps, boundary, key, passed)
+
+    def _take_known(self, source: int, key: int) -> bool:
+        """Take a way that an earlier run has taken, and this one for the first time."""
+        # Not where there are silent blocks: what follows an event then is another event.
+        learnt = self._learnt
+        if learnt is None or self._thinning.silence is not None or key in self._places:
+            return False
+        known = self.memory.take(source, key) if learnt.take_over(source, key) else None
+        if known is None:
+            return False
+        self._clock[kernels.STATE], operation = known
+        self._execute(operation, key & _ADDRESS)
+        return True
 
     def _boundary(self, source: int, address: int) -> tuple[list[Step], WalkContext, int]:
         """Steps from state `source` to the instruction at `address`, and the context after it."""
@@ -255,9 +267,9 @@ class Automaton:
         key: int,
         passed: int = 0,
     ) -> None:
-        block = self._states[target]
-        move = self._window_moves.ahead(block.address, block.end)
-        operation = self._operations.number(steps, move, self.trace)
+        operation = self._operations.number(steps, self._move(target), self.trace)
+        if self._learnt is not None and self._thinning.silence is None:
+            self._learnt.follow()
         follows = target | passed << kernels.PASSED_SHIFT
         self.memory.insert(source, (key, 1, follows, operation))
         self._clock[kernels.INSTRUCTIONS] += passed
@@ -323,11 +335,11 @@ class Automaton:
             failed = int(self.clock[kernels.FAILED_OPERATION])
             match status:
                 case kernels.MISMATCH if not self._activations.accept_return(address):
-                    self.tally.crossed.subtract(self._operations.after_pop[failed])
+                    self.tally.crossed.subtract(self._operations.after_pop(failed))
                     self._land(failed, Land(address, UNKNOWN, returned=True))
                     return
                 case kernels.DECIDE:
-                    self._land(failed, self._operations.landings[failed])
+                    self._land(failed, self._operations.landing(failed))
                     return
                 case kernels.TOO_DEEP:
                     raise too_deep(address)
@@ -356,7 +368,7 @@ class Automaton:
         self._activations.land(landing.address, landing.block, returned=landing.returned)
         self._end_event()
         if native is not None:
-            uncrossed = self._operations.after_pop.get(operation, ()) if landing.returned else None
+            uncrossed = self._operations.after_pop(operation) if landing.returned else None
             native.add(operation, landing.address, left, uncrossed)
 
     def _native_landings(self) -> Landings | None:
@@ -402,6 +414,8 @@ class Automaton:
         """Add the transition of a program that has set a context, and take it."""
         if self.trace is not None or state < kernels.FIRST_STATE:
             self.context_replaced()
+            return
+        if self._take_known(state, kernels.LEFT):
             return
         inside, context = self._states.inside(state)
         edge = self._exit_by_trap(context)

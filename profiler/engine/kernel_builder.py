@@ -24,6 +24,7 @@ ENGINE = (
     "simprof.simulator.cpu.crash",
     "simprof.profiler.engine.kernels",
     "simprof.profiler.engine.block_kernel",
+    "simprof.profiler.engine.operation_kernel",
 )
 """Those that every run needs."""
 MODULES = (

@@ -9,7 +9,8 @@ one of their edges: most of a static program never runs.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -129,10 +130,12 @@ class Lowering:
         self._planners = planners
         self._known = {} if known is None else known
         self._graphs = graphs
-        self._first_edge = first_edge
+        self.first_edge = first_edge
         self._first_edges = first_edge.data
         self._weights = weights
-        self._lowered: set[int] = set()
+        # Each routine that has been lowered, with its operations by edge of the program
+        self.lowered: list[tuple[int, dict[int, tuple[Operation, ...]]]] = []
+        self._is_lowered = bytearray(len(first_edge))
         self._by_edge: dict[int, tuple[Operation, ...]] = {}
         self._tables: dict[tuple[int, int], int] = {}
         self._hashing: set[int] = set()
@@ -150,11 +153,13 @@ class Lowering:
         if self.is_idle:
             return ()
         routine = bisect_right(self._first_edges, edge) - 1
-        if routine in self._lowered:
+        if self._is_lowered[routine]:
             return ()
-        self._lowered.add(routine)
-        self._lower(routine)
-        return self._by_edge.get(edge, ())
+        self._is_lowered[routine] = 1
+        operations = self._lower(routine)
+        self.lowered.append((routine, operations))
+        self._by_edge |= operations
+        return operations.get(edge, ())
 
     def tables(self) -> dict[int, tuple[int, int]]:
         """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
@@ -199,16 +204,17 @@ class Lowering:
                     plans[place * len(self._planners) + slot] = plan, variant
         return plans
 
-    def _lower(self, routine: int) -> None:
+    def _lower(self, routine: int) -> dict[int, tuple[Operation, ...]]:
         counting = self._plans(routine)
         if not counting and self.notes is None:
-            return
+            return {}
         product = self._product(routine, counting)
         players, segmentation = product.players, product.segmentation
         for slot, player in players.items():
             player.table = self._table(routine, slot, player.plan)
         start = self.products.add(routine, product)
-        base = int(self._first_edge[routine])
+        base = int(self.first_edge[routine])
+        by_edge: dict[int, tuple[Operation, ...]] = {}
         hashing = [player for player in players.values() if player.table >= 0]
         touched = {*segmentation.steps, *(e for p in hashing for e in p.acting_edges)}
         for edge in touched:
@@ -228,7 +234,8 @@ class Lowering:
             ordered = (*steps, *guards) if product.begins(edge) else (*guards, *steps)
             operations = (*fixed, *ordered)
             if operations:
-                self._by_edge[base + edge] = operations
+                by_edge[base + edge] = operations
+        return by_edge
 
     def _product(
         self, routine: int, counting: dict[int, tuple[InstrumentationPlan, GraphVariant | None]]
@@ -270,51 +277,7 @@ class Lowering:
         return table
 
 
-# Operations that have nothing to do with register windows.
-_OF_REGISTERS = (kernels.BEGIN, kernels.ADD, kernels.SEGMENT, kernels.HASH)
-
-
-def fuse(operations: Iterable[Operation]) -> list[Operation]:
-    """Join operations where one does the work of two: neighbours, and calls with window moves."""
-    fused: list[Operation] = []
-    for operation in operations:
-        partner = _partner(fused, operation)
-        joined = _join(fused[partner], operation) if partner >= 0 else None
-        if joined is None:
-            fused.append(operation)
-        else:
-            fused[partner] = joined
-    return fused
-
-
-def _partner(fused: Sequence[Operation], operation: Operation) -> int:
-    """Return the place of the operation that the next one may be joined with, -1 for none."""
-    last = place = len(fused) - 1
-    if operation[0] == kernels.WINDOW:
-        while place >= 0 and fused[place][0] in _OF_REGISTERS:
-            place -= 1
-    return last if place < 0 else place
-
-
-def _join(first: Operation, second: Operation) -> Operation | None:
-    """One operation that does `first` then `second`, or None."""
-    code, a, b = first
-    next_code, c, d = second
-    match code, next_code:
-        case ((kernels.ADD | kernels.BEGIN), kernels.ADD):
-            return code, a + c, b
-        case kernels.CALL, kernels.WINDOW if b == 0:
-            return code, a, c
-        case kernels.ADD, kernels.WINDOW:
-            return kernels.ADD_WINDOW, a, c
-        case kernels.RETURN, kernels.WINDOW if a == 0:
-            return code, c, b
-        case kernels.SEGMENT, kernels.ADD:
-            return code, a, b + c
-        case kernels.ADD, kernels.SEGMENT:
-            return next_code, a + c, d
-    return None
-
+_CODE = 0xFF
 
 # -- Operations of a transition
 #
@@ -327,11 +290,14 @@ class StepOperations:
     """The lists of operations of one run."""
 
     def __init__(self, lowering: Lowering) -> None:
-        self.landings: dict[int, Land] = {}  # by number of a SLOW operation: where control lands
+        # By number of a SLOW operation: where control lands. See `landing`.
+        self._landings: dict[int, Land] = {}
         # By number of a MARK operation: the steps from there on.
         self.marks: dict[int, tuple[Step, ...]] = {}
-        # By number of a RETURN operation: the edges that are crossed behind it.
-        self.after_pop: dict[int, tuple[int, ...]] = {}
+        # By number of a RETURN operation: the steps of its list. See `after_pop`.
+        self._popping: dict[int, tuple[Step, ...]] = {}
+        # Steps of the list that an operation is in that is in neither: of known ways
+        self.of_known_ways: Callable[[int], tuple[Step, ...]] = lambda _: ()
         self._lowering = lowering
         self._memory = lowering.memory
         self._notes = lowering.notes
@@ -352,26 +318,40 @@ class StepOperations:
         known = self._by_steps.get((steps, then))
         if known is not None:
             return known
-        operations = fuse((*self._lower(steps, trace), *then))
-        first = self._memory.add_operations(operations) if operations else 0
+        first, operations = self._memory.add_joined((*self._lower(steps, trace), *then))
         self._by_steps[steps, then] = first
-        for number, (code, place, _) in enumerate(operations, first):
+        for number, (word, place, _) in enumerate(operations.tolist(), first):
+            code = word & _CODE
             if code == kernels.SLOW:
                 landing = steps[place]
                 assert isinstance(landing, Land)
-                self.landings[number] = landing
+                self._landings[number] = landing
             elif code == kernels.MARK:
                 self.marks[number] = steps[place:]
             elif code == kernels.RETURN:
-                pop = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
-                crossed = (step for step in steps[pop + 1 :] if isinstance(step, Cross))
-                self.after_pop[number] = tuple(step.edge for step in crossed)
+                self._popping[number] = steps
         return first
+
+    def landing(self, operation: int) -> Land:
+        """Return where control lands by SLOW operation number `operation`."""
+        known = self._landings.get(operation)
+        if known is not None:
+            return known
+        return next(step for step in self.of_known_ways(operation) if isinstance(step, Land))
+
+    def after_pop(self, operation: int) -> tuple[int, ...]:
+        """Return the edges that are crossed behind the return that an operation is."""
+        # None where it is no RETURN operation.
+        if operation in self._landings:
+            return ()
+        steps = self._popping.get(operation) or self.of_known_ways(operation)
+        behind = dropwhile(lambda step: not isinstance(step, Pop), steps)
+        return tuple(step.edge for step in behind if isinstance(step, Cross))
 
     def _alike(self, operations: tuple[Operation, ...]) -> int:
         known = self._by_content.get(operations)
         if known is None:
-            known = self._by_content[operations] = self._memory.add_operations(fuse(operations))
+            known = self._by_content[operations] = self._memory.add_joined(operations)[0]
         return known
 
     def _lower(self, steps: Sequence[Step], trace: TraceSink | None) -> list[Operation]:

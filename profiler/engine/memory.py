@@ -6,13 +6,13 @@ their addresses are published in the clock, whose own address never changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from simprof.profiler.engine import block_kernel, kernels
+from simprof.profiler.engine import block_kernel, kernels, operation_kernel
 from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
@@ -128,25 +128,31 @@ class EngineMemory:
             self._rows = self.state.rows.data
         return [kernels.START * number for number in range(first, self._states + 1)]
 
-    def learn(self, operations: Array, successors: Array) -> None:
-        """Take over operations and successors of another run; there are none yet."""
-        # `operations`: What `used_operations` was there.
-        # `successors`: int64 of shape (n, 5): state, and the words of a successor.
-        self._replace(operations=_grown(operations, 2 * len(operations)))
-        self._used_operations = len(operations)
-        ordered = successors[np.argsort(successors[:, 0], kind="stable")]
-        owners = ordered[:, 0]
-        rank = np.arange(len(owners)) - np.searchsorted(owners, owners, side="left")
-        held = rank < kernels.ROW // kernels.SUCCESSOR
-        at = owners[held] // (8 * kernels.SUCCESSOR) + rank[held]
-        self.state.rows.reshape(-1, kernels.SUCCESSOR)[at] = ordered[held, 1:]
-        for state, *words in ordered[~held].tolist():
-            self._spill_successor(state, (words[0], words[1], words[2], words[3]))
+    def compose(self, told: Array, sequences: Array) -> None:
+        """Make lists of operations of sequences of steps (`operation_kernel.compose`)."""
+        # `told`: What that function is told; which sequences, and where there is room, is put here.
+        done = 0
+        while done < len(sequences):
+            told[operation_kernel.WANTED] = sequences.ctypes.data + 8 * done
+            told[operation_kernel.COUNT] = len(sequences) - done
+            told[operation_kernel.USED] = self._used_operations
+            room = told[operation_kernel.ROOM] = len(self.state.operations)
+            done += operation_kernel.call_compose(self.address, told.ctypes.data)
+            self._used_operations = int(told[operation_kernel.USED])
+            if done < len(sequences):
+                self._replace(operations=_grown(self.state.operations, 2 * room))
 
-    @property
-    def used_operations(self) -> Array:
-        """All words of operations."""
-        return self.state.operations[: self._used_operations].copy()
+    def insert_ways(self, told: Array, wanted: Array, ways: Array, numbers: Array) -> None:
+        """Store some of `ways` as successors (`operation_kernel.insert`)."""
+        # `numbers`: By sequence of steps, its first operation.
+        left = np.zeros(len(wanted), np.int64)
+        told[operation_kernel.WANTED] = wanted.ctypes.data
+        told[operation_kernel.COUNT] = len(wanted)
+        told[operation_kernel.LEFT_OVER] = left.ctypes.data
+        spilled = ways[left[: operation_kernel.call_insert(self.address, told.ctypes.data)]]
+        actions = numbers[spilled[:, operation_kernel.SEQUENCE]].tolist()
+        for (state, key, target, _), action in zip(spilled.tolist(), actions, strict=True):
+            self._spill_successor(state, (key, 0, target, action))
 
     def insert(self, state: int, successor: Successor) -> int | None:
         """Store a new successor of `state`; return its count's place in `rows`, None if spilled."""
@@ -206,6 +212,20 @@ class EngineMemory:
             if rows[at + kernels.KEY] == key:
                 return rows[at + kernels.COUNT_OF]
         return spilled[state, key]
+
+    def successor_counts(self, states: Array, keys: Array) -> Array:
+        """How often states were followed by keys, one by one: int64."""
+        rows = self.state.rows.reshape(-1, kernels.SUCCESSOR)
+        at = states // (8 * kernels.SUCCESSOR)
+        is_first = rows[at, kernels.KEY] == keys
+        is_second = ~is_first & (rows[at + 1, kernels.KEY] == keys)
+        counts: Array = np.where(is_first, rows[at, kernels.COUNT_OF], 0)
+        counts += np.where(is_second, rows[at + 1, kernels.COUNT_OF], 0)
+        others = np.flatnonzero(~is_first & ~is_second)
+        spilled = self.spilled_counts() if len(others) else {}
+        pairs = zip(states[others].tolist(), keys[others].tolist(), strict=True)
+        counts[others] = [spilled[pair] for pair in pairs]
+        return counts
 
     def arrange(self, states: Iterable[int], is_dead: Callable[[int], bool]) -> None:
         """Put the most frequent successors of each state into its row, and the others elsewhere."""
@@ -288,17 +308,30 @@ class EngineMemory:
         used = spill[spill[:, kernels.OWNER] != 0].tolist()
         return {(owner, key): count for key, count, _, _, owner in used}
 
-    def add_operations(self, operations: list[Operation]) -> int:
+    def add_operations(self, operations: Sequence[Operation]) -> int:
         """Append a list of operations; return the number of its first."""
-        words = []
-        for place, (code, a, b) in enumerate(operations):
-            words += [code | kernels.LAST if place == len(operations) - 1 else code, a, b]
-        start, end = self._used_operations, self._used_operations + len(words)
+        start = self._put_operations(operations)
+        self._used_operations = start + kernels.OPERATION * len(operations)
+        self.state.operations[self._used_operations - kernels.OPERATION] |= kernels.LAST
+        return start // kernels.OPERATION
+
+    def add_joined(self, operations: Sequence[Operation]) -> tuple[int, Array]:
+        """Append a list of operations of which what can be joined is (`operation_kernel.fuse`)."""
+        # Return the number of its first, 0 where there are none, and its operations, a row each.
+        start = self._put_operations(operations)
+        at = self.state.operations.ctypes.data + 8 * start
+        end = start + kernels.OPERATION * operation_kernel.call_fuse(at, len(operations))
+        self._used_operations = end
+        rows = self.state.operations[start:end].reshape(-1, kernels.OPERATION)
+        return (start // kernels.OPERATION if operations else 0), rows
+
+    def _put_operations(self, operations: Sequence[Operation]) -> int:
+        start = self._used_operations
+        end = start + kernels.OPERATION * len(operations)
         if end > len(self.state.operations):
             self._replace(operations=_grown(self.state.operations, 2 * end))
-        self.state.operations[start:end] = words
-        self._used_operations = end
-        return start // kernels.OPERATION
+        self.state.operations[start:end] = [word for each in operations for word in each]
+        return start
 
     def is_last(self, operation: int) -> bool:
         """Whether operation number `operation` is the last of its list."""

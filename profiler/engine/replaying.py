@@ -16,7 +16,7 @@ import numpy as np
 
 from simprof.profiler.engine import kernels, recording_kernel, replay_kernel
 from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.lowering import Lowering, fuse
+from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -161,10 +161,10 @@ class Replayer:
         operations: list[Operation] = []
         for edge in stretch.edges:
             operations += self._lowering.operations(base + edge)
-        key = tuple(fuse(operations))
+        key = tuple(operations)
         number = self._known.get(key)
         if number is None:
-            number = self._known[key] = self._memory.add_operations(list(key))
+            number = self._known[key] = self._memory.add_joined(key)[0]
         return number
 
     def _new_segment(self) -> None:

@@ -21,7 +21,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.lowering import is_harmless
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.states import BlockState, States, Transition
+from simprof.profiler.engine.states import BlockState, RunCounts, States
 from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, Step, WalkContext, Walker
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.recovery.code_image import CodeImage
@@ -225,7 +225,7 @@ class RunThinning:
         walker: Walker,
         states: States,
         memory: EngineMemory,
-        counts: Callable[[], list[tuple[Transition, int]]],  # how often each transition was taken
+        counts: Callable[[], RunCounts],  # how often each transition was taken
         decide: Callable[[int, int, int], None],  # see `Automaton.decide`
         guard: Callable[[Callable[[], None]], None],  # see `Automaton.guard`
     ) -> None:
@@ -240,7 +240,7 @@ class RunThinning:
 
     def is_worth_it(self, instructions: int) -> bool:
         """Whether a run that has executed so many instructions is worth the work of a choice."""
-        return instructions >= INSTRUCTIONS_PER_TRANSITION * len(self._counts())
+        return instructions >= INSTRUCTIONS_PER_TRANSITION * self._counts().transition_count
 
     def choose_silent(self) -> dict[BlockPlace, int]:
         """Return the blocks that are to be silent from now on, with their sizes."""
@@ -249,7 +249,9 @@ class RunThinning:
 
         def choose() -> None:
             with _no_collection():
-                choice = SilenceChoice(self._index, self._states, self._ways, self._counts())
+                choice = SilenceChoice(
+                    self._index, self._states, self._ways, self._counts().followings()
+                )
                 chosen.update(choice.choose(keep))
 
         self.guard(choose)
@@ -344,7 +346,8 @@ class SilenceChoice:
         index: GraphIndex,
         states: States,
         ways: Ways,
-        transitions: Sequence[tuple[Transition, int]],  # How often each transition was taken
+        # Source and target of each transition, and how often it was taken
+        followings: Sequence[tuple[int, int, int]],
     ) -> None:
         self._index = index
         self._states = states
@@ -360,14 +363,14 @@ class SilenceChoice:
         self._sizes: dict[BlockPlace, int] = {}
         self._behind: dict[BlockPlace, tuple[BlockPlace, ...]] = {}
         self._before: defaultdict[BlockPlace, set[int]] = defaultdict(set)
-        self._arrivals = self._find_arrivals(transitions)
+        self._arrivals = self._find_arrivals(followings)
         self._times: Counter[BlockPlace] = Counter()
         self._numbers: defaultdict[BlockPlace, list[int]] = defaultdict(list)
         self._find_blocks()
         self._events = 0
-        for transition, count in transitions:
+        for _, target, count in followings:
             self._events += count
-            place = place_of(states[transition.target], ways)
+            place = place_of(states[target], ways)
             if place is not None:
                 self._times[place] += count
         self._candidates = [
@@ -398,11 +401,10 @@ class SilenceChoice:
             return dict(keep)
         return {place: self._sizes[place] for place in self._silent}
 
-    def _find_arrivals(self, transitions: Iterable[tuple[Transition, int]]) -> set[int]:
+    def _find_arrivals(self, followings: Iterable[tuple[int, int, int]]) -> set[int]:
         """Return where control has arrived by other ways than direct branches, or will."""
         found: set[int] = set()
-        for transition, _ in transitions:
-            source, target = transition.source, transition.target
+        for source, target, _ in followings:
             if self._following.get(source) is None:
                 found.add(self._states[target].address)
         for number, context in self._contexts.items():

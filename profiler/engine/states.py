@@ -31,16 +31,14 @@ from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
     GraphIndex,
-    Land,
     MissingEntry,
     MissingTarget,
-    Pop,
-    Push,
     Step,
     WalkContext,
     Walker,
     only_crosses,
 )
+from simprof.profiler.engine.ways import KnownWays, LearntWays
 from simprof.simulator.values import dataclass
 
 Array = npt.NDArray[np.int64]
@@ -65,44 +63,62 @@ class States:
     """The states of one run, under the kernel's numbers, and what happens inside each."""
 
     # `walker`: Says what an instruction does.
+    # States of earlier runs come first; an object is made of one when it is asked for.
 
     def __init__(self, walker: Walker, memory: EngineMemory) -> None:
         self._walker = walker
         self._memory = memory
         self._states: dict[int, BlockState] = {kernels.START: BlockState(0, 0, BEGINNING)}
-        self._numbers: dict[BlockState, int] = {}
+        self._numbers: dict[BlockState, int] | None = {}
         self._insides: dict[int, Inside] = {}
+        self._known = KnownWays.none()
+        self._own: list[int] = []  # Numbers of those that are not known from earlier runs
 
     def __getitem__(self, number: int) -> BlockState:
         """Return state `number`."""
-        return self._states[number]
+        state = self._states.get(number)
+        if state is None:
+            address, size, *context = self._known.states[_place(number)].tolist()
+            state = self._states[number] = BlockState(address, size, _context(context))
+        return state
 
     def number(self, state: BlockState) -> int:
         """Return the number of a state, which is added if it is new."""
+        if self._numbers is None:
+            self._numbers = {self[number]: number for number in self._learnt()}
         number = self._numbers.get(state)
         if number is None:
             number = self._memory.new_state()
             self._numbers[state], self._states[number] = number, state
+            self._own.append(number)
         return number
 
-    def known(self) -> tuple[list[BlockState], list[Inside | None]]:
-        """Return all states in the order of their numbers, and of each what is inside, if asked."""
-        numbers = self._states.keys() - {kernels.START}
-        ordered = sorted(numbers)
-        states = [self._states[number] for number in ordered]
-        return states, [self._insides.get(number) for number in ordered]
+    def learn(self, known: KnownWays) -> Array:
+        """Take over the states of earlier runs; there are none yet. Return their numbers."""
+        numbers = self._memory.new_states(len(known.states))
+        self._known, self._numbers = known, None
+        return np.array(numbers, np.int64)
 
-    def learn(
+    def _learnt(self) -> range:
+        """Numbers of the states of earlier runs."""
+        count = len(self._known.states)
+        return range(
+            kernels.FIRST_STATE, kernels.FIRST_STATE + kernels.START * count, kernels.START
+        )
+
+    def to_keep(
         self,
-        states: Sequence[BlockState],
-        insides: Sequence[Inside | None],
-    ) -> None:
-        """Take over what `known` has said in another run; there are no states yet."""
-        numbers = self._memory.new_states(len(states))
-        self._states |= zip(numbers, states, strict=True)
-        self._numbers |= zip(states, numbers, strict=True)
-        pairs = zip(numbers, insides, strict=True)
-        self._insides |= {number: inside for number, inside in pairs if inside is not None}
+    ) -> tuple[dict[int, int], list[tuple[int, int, WalkContext]], dict[int, Inside]]:
+        """Return what earlier runs do not know: the places of states by their numbers (all of
+        them), the new states, and what is inside some, by place (see `WaysToKeep`).
+        """
+        count = len(self._known.states)
+        places = {number: place for place, number in enumerate((*self._learnt(), *self._own))}
+        places[kernels.START] = -1
+        insides = {places[number]: inside for number, inside in self._insides.items()}
+        asked = {place for place in insides if place < count and self._known.insides[place] >= 0}
+        more = {place: inside for place, inside in insides.items() if place not in asked}
+        return places, [self._states[number] for number in self._own], more
 
     def landing(self, address: int, size: int) -> int:
         """Return the number of a block's state when control arrives from just anywhere."""
@@ -116,18 +132,24 @@ class States:
     def inside(self, number: int) -> Inside:
         """Return the steps from the first to the last instruction of state `number`."""
         # Also the context after the last one.
-        known = self._insides.get(number)
-        if known is None:
-            state = self._states[number]
-            known = self._insides[number] = self._walk(state, state.end)
-        return known
+        inside = self._insides.get(number)
+        if inside is None:
+            known, place = self._known, _place(number)
+            if place < len(known.states) and known.insides[place] >= 0:
+                context = _context(known.contexts[place].tolist())
+                inside = known.sequence(int(known.insides[place])), context
+            else:
+                state = self[number]
+                inside = self._walk(state, state.end)
+            self._insides[number] = inside
+        return inside
 
     def until(self, number: int, pc: int, *, executed: bool = False) -> Inside:
         """Steps of state `number` up to the instruction at `pc`, which it has reached."""
         # `executed`: and which has executed.
-        if number < kernels.FIRST_STATE or self._states[number].size == 0:
+        if number < kernels.FIRST_STATE or self[number].size == 0:
             return (), BEGINNING
-        state = self._states[number]
+        state = self[number]
         steps, context = self._walk(state, min(pc + 4, state.end))
         if not executed and pc == context.last:
             return steps, context
@@ -143,22 +165,33 @@ class States:
 
     def entered_block(self, number: int) -> int:
         """Return the block of the graphs in which state `number` begins, or UNKNOWN."""
-        return self._states[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
+        return self[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
 
     def items(self) -> Iterable[tuple[int, BlockState]]:
         """All states of translation blocks, with their numbers."""
-        return (item for item in self._states.items() if item[0] >= kernels.FIRST_STATE)
+        return ((number, self[number]) for number in (*self._learnt(), *self._own))
 
     def covered(self, addresses: Iterable[int]) -> set[int]:
-        """Return those of some instructions that are part of a state."""
+        """Return those of some instructions that are part of a state of this run alone."""
+        # Of runs that executed what recovery refused to follow, no states are kept.
         left, found = sorted(addresses), set[int]()
-        for start, size, _ in self._states.values() if left else ():
+        for start, size, _ in map(self._states.__getitem__, self._own) if left else ():
             found.update(left[bisect_left(left, start) : bisect_left(left, start + size)])
         return found
 
     def _walk(self, state: BlockState, end: int) -> Inside:
         steps, context = self._walker.run(state.first, state.address + 4, end)
         return tuple(steps), context
+
+
+def _place(number: int) -> int:
+    """Place of a state among those of earlier runs, which have the first numbers."""
+    return number // kernels.START - kernels.FIRST_STATE // kernels.START
+
+
+def _context(words: Sequence[int]) -> WalkContext:
+    pending, slot_seen, block, last = words
+    return WalkContext(pending, bool(slot_seen), block, last)
 
 
 class Transition(NamedTuple):
@@ -178,7 +211,8 @@ class RunCounts:
     index: GraphIndex
     memory: EngineMemory
     states: States
-    transitions: Sequence[Transition]
+    transitions: Sequence[Transition]  # Those that this run has found
+    learnt: LearntWays | None  # Those of earlier runs
     tally: Tally  # What Python counted itself
 
     def close(self) -> None:
@@ -229,10 +263,23 @@ class RunCounts:
                 cross(self.states.inside(number)[0], count)
         counts = np.zeros(self.index.edge_count, np.int64)
         np.add.at(counts, np.array(edges, np.int64), np.array(times, np.int64))
+        if self.learnt is not None:
+            self.learnt.add_edge_counts(counts)
         return counts
 
+    def followings(self) -> list[tuple[int, int, int]]:
+        """Of each transition its source, its target, and how often it was taken."""
+        own = [(each.source, each.target, count) for each, count in self.transition_counts()]
+        return own if self.learnt is None else own + self.learnt.followings()
+
+    @property
+    def transition_count(self) -> int:
+        """How many transitions there are."""
+        learnt = 0 if self.learnt is None else int(self.learnt.is_taken_over.sum())
+        return len(self.transitions) + learnt
+
     def transition_counts(self) -> list[tuple[Transition, int]]:
-        """Every transition with its count."""
+        """Every transition that this run has found, with its count."""
         memory, spilled = self.memory, self.memory.spilled_counts()
         return [
             (transition, memory.successor_count(transition.source, transition.key, spilled))
@@ -247,31 +294,3 @@ class RunCounts:
             if not only_crosses(transition.boundary)
             and any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
         ) + sum(count for step, count in self.tally.missing.items() if count > 1)
-
-
-# Steps that mean the same in every run; others say what graphs lack, which has to be noted.
-_LASTING = frozenset((Cross, Push, Pop, Land))
-
-
-@dataclass(frozen=True)
-class KnownWays:
-    """States, transitions and operations of an earlier run."""
-
-    # A run whose edges have nothing to do but to be counted takes them as they are: they depend on
-    # the graphs alone then. What they were made of is kept, too, so that a run goes on learning
-    # where it leaves them.
-
-    states: Sequence[BlockState]  # The first ones, in the order of their numbers
-    # By state: what `States.inside` says; None where nobody has asked.
-    insides: Sequence[Inside | None]
-    transitions: Sequence[Transition]  # Between these states
-    numbers: Sequence[int]  # By transition: the number of its first operation, 0 for none.
-    operations: npt.NDArray[np.int64]  # All words of the kernel's operations
-    # landings, after_pop: See `StepOperations`.
-    landings: dict[int, Land]
-    after_pop: dict[int, tuple[int, ...]]
-
-
-def lasts(steps: Sequence[Step]) -> bool:
-    """Whether steps mean the same in every run."""
-    return _LASTING.issuperset(map(type, steps))

@@ -242,7 +242,7 @@ MODULES = frozenset(
     {
         "simprof.profiler.code.layout",
         "simprof.profiler.code.pricing",
-        "simprof.profiler.engine.states",
+        "simprof.profiler.engine.ways",
         "simprof.profiler.engine.walk",
         "simprof.profiler.graphs.cfg",
         "simprof.profiler.graphs.contraction",

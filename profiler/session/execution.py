@@ -25,7 +25,7 @@ from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, cost_words
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.segments import GraphVariant, variants_of
-from simprof.profiler.engine.states import KnownWays, RunCounts
+from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import (
     GraphIndex,
     Missing,
@@ -33,6 +33,7 @@ from simprof.profiler.engine.walk import (
     MissingReturn,
     MissingTarget,
 )
+from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, read_words
@@ -212,7 +213,7 @@ class ExecutionOptions:
     # them all.
     expected: ExpectedEntries | None = None
     # Tells the ways through these graphs that another run has taken, None if none are known. It is
-    # asked where no edge has anything to do but to be counted.
+    # not asked where a trace is written or contexts are told apart.
     ways: Callable[[], KnownWays | None] = field(default=lambda: None)
 
 
@@ -371,7 +372,7 @@ def execute(
     giving_up = _GivingUp(options.persistent)
     is_dense = options.is_dense or bool(options.start_trace or options.record)
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
-    ways = options.ways() if lowering.is_idle and options.start_trace is None else None
+    ways = options.ways() if options.start_trace is None and options.contexts is None else None
     if ways is not None:
         automaton.learn(ways)
     machine = giving_up.machine = start(automaton)

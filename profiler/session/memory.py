@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from simprof.profiler.code.pricing import KnownCosts
-from simprof.profiler.engine.states import KnownWays
+from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.plan.decoders import RoutinePlan, guide_of

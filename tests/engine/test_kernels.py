@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from simprof.profiler.code.hash_routine import BUCKETS, HashTableModel, hash_costs
 from simprof.profiler.engine import block_kernel, kernels
-from simprof.profiler.engine.lowering import cost_words, fuse
+from simprof.profiler.engine.lowering import cost_words
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
 from tests.support.event_player import replay
+from tests.support.operation_lists import joined
 
 ROOT = Path(__file__).parents[2]
 MOVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -391,9 +392,9 @@ def test_a_return_fetches_its_callers_window_if_that_is_missing(
     address: int, windows: int, status: int, moved: list[int]
 ) -> None:
     move = kernels.WINDOW, kernels.CAN_RESTORE, 0
-    returning = fuse([(kernels.RETURN, 0, 0), move])
+    returning = joined([(kernels.RETURN, 0, 0), move])
     assert len(returning) == 1
-    assert fuse([(kernels.RETURN, 0, 0), (kernels.ADD, 1, 0), move])[0] == returning[0]
+    assert joined([(kernels.RETURN, 0, 0), (kernels.ADD, 1, 0), move])[0] == returning[0]
     state = make_state([(kernels.CALL, 0x1008, 0), *returning])
     state.operations[kernels.OPERATION] |= kernels.LAST
     moves: list[int] = []
@@ -410,7 +411,7 @@ def test_a_return_fetches_its_callers_window_if_that_is_missing(
 def test_an_addition_makes_room_for_a_window_if_there_is_none(
     windows: int, moved: list[int]
 ) -> None:
-    adding = fuse([(kernels.ADD, 3, 0), (kernels.WINDOW, kernels.CAN_SAVE, 0)])
+    adding = joined([(kernels.ADD, 3, 0), (kernels.WINDOW, kernels.CAN_SAVE, 0)])
     assert len(adding) == 1
     state = make_state(adding)
     moves: list[int] = []

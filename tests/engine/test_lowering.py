@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import Lowering, cost_words, fuse
+from simprof.profiler.engine.lowering import Lowering, cost_words
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import (
@@ -24,6 +24,7 @@ from simprof.simulator.binary.program import MachineKind
 from tests.support.event_player import MASK
 from tests.support.figures import edge, named
 from tests.support.hash_tables import counts_of
+from tests.support.operation_lists import joined
 
 ADD, BEGIN, SEGMENT = kernels.ADD, kernels.BEGIN, kernels.SEGMENT
 CALL, RETURN, HASH = kernels.CALL, kernels.RETURN, kernels.HASH
@@ -47,7 +48,7 @@ CALL, RETURN, HASH = kernels.CALL, kernels.RETURN, kernels.HASH
 def test_neighbours_are_joined_within_one_activation(
     operations: list[Operation], fused: list[Operation]
 ) -> None:
-    assert fuse(operations) == fused
+    assert joined(operations) == fused
 
 
 def plan_of(

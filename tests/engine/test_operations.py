@@ -69,9 +69,9 @@ def test_landings_and_returns_are_told_apart_by_their_steps() -> None:
     here, there = Land(0x1000, 3, returned=False), Land(0x2000, 3, returned=False)
     numbers = [operations.number((each,)) for each in (here, there, here)]
     assert numbers[0] == numbers[2] != numbers[1]
-    assert [operations.landings[number] for number in numbers] == [here, there, here]
+    assert [operations.landing(number) for number in numbers] == [here, there, here]
     popped = [operations.number((Pop(), Cross(edge))) for edge in (4, 5)]
-    assert [operations.after_pop[number] for number in popped] == [(4,), (5,)]
+    assert [operations.after_pop(number) for number in popped] == [(4,), (5,)]
 
 
 def test_calls_push() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from simprof.profiler.code.hash_routine import hash_costs
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import Lowering, cost_words, fuse
+from simprof.profiler.engine.lowering import Lowering, cost_words
 from simprof.profiler.engine.segments import segment
 from simprof.profiler.graphfiles.execution import execute
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -27,6 +27,7 @@ from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.program import MachineKind
 from tests.oracles import brute
 from tests.support.hash_tables import counts_of
+from tests.support.operation_lists import joined
 
 MACHINE = MachineKind.SPARCV9
 SETTINGS = tuple(
@@ -73,15 +74,15 @@ class Driver:
     ) -> Callable[[ControlFlowGraph], RoutinePlan]:
         return lambda cfg: make_plan(cfg, setting.mode, setting.options, None, counts)
 
-    def walk(self, edges: Sequence[int], joined: int) -> None:
-        """Cross `edges`, the operations of `joined` edges at a time in one list."""
+    def walk(self, edges: Sequence[int], size: int) -> None:
+        """Cross `edges`, the operations of `size` edges at a time in one list."""
         for edge in edges:
             self.crossings[edge] += 1
-        for start in range(0, len(edges), joined):
-            group = edges[start : start + joined]
+        for start in range(0, len(edges), size):
+            group = edges[start : start + size]
             operations = [op for edge in group for op in self.lowering.operations(edge)]
             if operations:
-                self._execute(self.memory.add_operations(fuse(operations)))
+                self._execute(self.memory.add_operations(joined(operations)))
         block = self.cfg.edges[edges[-1]].target
         if block != self.cfg.exit:
             state, register = self.memory.segment(0)
