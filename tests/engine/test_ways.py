@@ -95,7 +95,7 @@ def _some_steps(generator: random.Random) -> tuple[Step, ...]:
     return (*crosses(4), *generator.choice(middle), *crosses(3))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.seeds(range(20))
 def test_known_ways_have_the_operations_of_ways_that_are_met(seed: int) -> None:
     """Each list is that of the steps one by one, joined in Python; counts are of all edges."""
     generator = random.Random(seed)
