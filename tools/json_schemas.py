@@ -481,6 +481,17 @@ FORMATS: Mapping[str, Schema] = {
             "suite": TEXT,
             "title": TEXT,
             "cost_model": TEXT,
+            "programs": each(
+                thing(
+                    {
+                        "name": TEXT,
+                        "build": TEXT,
+                        "input": TEXT,
+                        "sha256": or_null(DIGEST),
+                        "input_sha256": or_null(DIGEST),
+                    }
+                )
+            ),
             "tables": each(
                 thing(
                     {

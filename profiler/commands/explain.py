@@ -39,7 +39,10 @@ from simprof.simulator.errors import UsageError
     is_flag=True,
     help=f"List every potential path ({named(lambda scheme: scheme.counts_paths)}).",
 )
-@scheme_options("answer (--json) about the same graph that guides it.  [default: its own runs]")
+@scheme_options(
+    "answer (--json) about the same graph that guides it.  [default: its own runs]",
+    without="registers",  # code on a graph has every register
+)
 @click.option(
     "--summary", is_flag=True, help="Show all that is computed in one table, not step by step."
 )

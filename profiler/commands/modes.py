@@ -27,6 +27,7 @@ from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, S
 from simprof.profiler.schemes.mode_options import (
     BEFORE_OPTION,
     ModeSetting,
+    no_effect,
     no_mode,
     read,
     shared_options,
@@ -136,8 +137,7 @@ def refuse_unused(chosen: Iterable[str]) -> None:
     for name, using in _readers().items():
         flag = given(name)
         if flag is not None and not set(using) & set(taken):
-            modes, own = " and ".join(taken) or "graphs alone", ", ".join(using)
-            raise UsageError(f"{flag} has no effect on {modes}: leave it out, it is for {own}")
+            raise no_effect(flag, taken, using)
 
 
 def _readers() -> dict[str, tuple[str, ...]]:
@@ -173,10 +173,11 @@ def named(test: Callable[[SchemeDefinition], bool]) -> str:
     return ", ".join(scheme.mode for scheme in registry.definitions() if test(scheme))
 
 
-def scheme_options(edge_profile: str) -> Decorator:
+def scheme_options(edge_profile: str, without: str = "") -> Decorator:
     """Return the options that several schemes share; `collect` reads them.
 
-    `edge_profile`: what `--edge-profile` takes, for the help text.
+    `edge_profile`: what `--edge-profile` takes, for the help text. `without`: the one that has no
+    effect on what the command does.
     """
     guided = named(lambda scheme: scheme.guided)
     return together(
@@ -195,7 +196,7 @@ def scheme_options(edge_profile: str) -> Decorator:
             show_default=True,
             help="How path counters are kept.",
         ),
-        *(_option(option) for option in shared_options()),
+        *(_option(option) for option in shared_options() if option.name != without),
         click.option(
             "--edge-profile", type=options.PATH, metavar="FILE", help=f"{guided}: {edge_profile}"
         ),
@@ -223,7 +224,8 @@ def collect(
     chosen: Mapping[str, Any], weights: Weights | Path = Weights.HEURISTIC
 ) -> SchemeOptions:
     """Return the values of the shared options, as the command was called with them."""
-    shared = {option: option.kind(chosen[option.name]) for option in shared_options()}
+    known = (option for option in shared_options() if option.name in chosen)
+    shared = {option: option.kind(chosen[option.name]) for option in known}
     return SchemeOptions(
         path_limit=chosen["path_limit"],
         weights=weights,

@@ -189,6 +189,12 @@ def shown(value: OptionValue) -> str:
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
+def no_effect(flag: str, modes: Iterable[str], readers: Iterable[str]) -> UsageError:
+    """Return the error for an option that none of some modes reads; no mode: graphs alone."""
+    chosen, own = " and ".join(modes) or "graphs alone", ", ".join(readers)
+    return UsageError(f"{flag} has no effect on {chosen}: leave it out, it is for {own}")
+
+
 def no_mode(word: str, known: Iterable[str]) -> str:
     """Return what is said of a word that is no mode: which one was meant, else all of them."""
     names = tuple(known)

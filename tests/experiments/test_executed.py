@@ -355,8 +355,8 @@ def test_cells_of_a_suite_are_run_once(tmp_path: Path) -> None:
     few = replace(micro, benchmarks=(micro.benchmark("switches"), micro.benchmark("faults")))
     cells = [Cell(name, setting("pp"), kind=CellKind.EXECUTE) for name in ("switches", "faults")]
     with Store(tmp_path / "results.db") as store:
-        first = obtain(few, cells, store=store, workers=0)
-        assert obtain(few, cells, store=store, workers=0) == first
+        first = obtain(few, cells, store=store, workers=0).cells
+        assert obtain(few, cells, store=store, workers=0).cells == first
         assert len(store.rows()) == 2
 
 

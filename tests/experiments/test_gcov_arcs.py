@@ -159,8 +159,8 @@ def test_kernels_with_counters_are_the_committed_code(width: Width) -> None:
         rows = (row for row in result.routines if row.name not in BEFORE_AND_AFTER)
         return sum(row.instructions for row in rows)
 
-    committed = obtain(wcet, cells, workers=0)
-    built = obtain(replace(wcet, benchmarks=again), cells, workers=0)
+    committed = obtain(wcet, cells, workers=0).cells
+    built = obtain(replace(wcet, benchmarks=again), cells, workers=0).cells
     assert [executed(built[c]) for c in cells] == [executed(committed[c]) for c in cells]
     assert all(built[cell].base > committed[cell].base for cell in cells)
 
@@ -176,12 +176,12 @@ def test_a_run_tells_how_often_the_counters_count(suite: Suite, width: Width) ->
     plain, counted = (
         Cell("one", setting("edges"), "ref", build=build_name(width, each)) for each in ARCS
     )
-    results = obtain(suite, (plain, counted), workers=0)
+    results = obtain(suite, (plain, counted), workers=0).cells
     assert all(result.error is None for result in results.values())
     assert COMPILER_INCREMENTS not in results[plain].counts
     assert results[counted].counts[COMPILER_INCREMENTS] == 2 * 20 + 2 * 10 + 4
     assert results[counted].base > results[plain].base
-    again = obtain(suite, (counted,), workers=0)[counted]
+    again = obtain(suite, (counted,), workers=0).cells[counted]
     assert again == results[counted], "files of an earlier run are not there"
 
 
@@ -190,7 +190,7 @@ def test_a_run_tells_how_often_the_counters_count(suite: Suite, width: Width) ->
 def test_own_routines_are_those_of_user_only(suite: Suite) -> None:
     whole = Cell("one", setting("edges"), "ref")
     of_user = Cell("one", setting("edges", user_only=True), "ref")
-    results = obtain(suite, (whole, of_user), workers=0)
+    results = obtain(suite, (whole, of_user), workers=0).cells
     rows = results[whole].routines
     assert [row.name for row in rows if row.own] == ["main", "next"]
     assert [row.name for row in results[of_user].routines if row.own] == ["main", "next"]
@@ -198,7 +198,7 @@ def test_own_routines_are_those_of_user_only(suite: Suite) -> None:
     plans = [
         replace(cell, input="", kind=CellKind.PLAN, setting=setting("pp")) for cell in (whole,)
     ]
-    (planned,) = obtain(suite, plans, workers=0).values()
+    (planned,) = obtain(suite, plans, workers=0).cells.values()
     assert {row.name for row in planned.routines if row.own} == {"main", "next"}
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +16,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.cells.store import Store, columns
+from simprof.profiler.experiments.cells.store import Store, columns, figures
 from simprof.profiler.profiles.codec import big_integers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,6 +111,30 @@ def test_rows_that_are_forgotten_are_in_no_figures(swept: Path, tmp_path: Path) 
         assert connection.execute("SELECT count(*) FROM figures").fetchone() == (len(keys) - 2,)
 
 
+def test_a_view_that_lacks_a_column_is_made_again(swept: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.db"
+    old.write_bytes(swept.read_bytes())
+    with opened(old) as connection:
+        connection.executescript("DROP VIEW results; CREATE VIEW results AS SELECT * FROM figures;")
+    with Store(old) as store:
+        store.put(())
+    query = "SELECT * FROM results ORDER BY key"
+    with opened(old) as changed, opened(swept) as kept:
+        assert changed.execute(query).fetchall() == kept.execute(query).fetchall()
+
+
+def test_rows_have_the_digests_of_program_and_input(swept: Path, tmp_path: Path) -> None:
+    with opened(swept) as connection:
+        rows = dict(
+            connection.execute("SELECT benchmark, program FROM results WHERE input_sha256 IS NULL")
+        )
+    programs = {name: ROOT / "fixtures" / "bin" / "v9" / f"{name}.elf" for name in rows}
+    assert rows == {name: sha256(path.read_bytes()).hexdigest() for name, path in programs.items()}
+    assert len(rows) == 2
+    with Store(swept) as store:
+        assert {each.benchmark: each.program for each in store.files("")} == rows
+
+
 def test_what_is_damaged_or_too_large_does_not_stop_others(swept: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     copy.write_bytes(swept.read_bytes())
@@ -124,10 +151,6 @@ def test_what_is_damaged_or_too_large_does_not_stop_others(swept: Path, tmp_path
 
 
 def test_numbers_that_sqlite_lacks_are_near() -> None:
-    import json
-    import zlib
-
-    from simprof.profiler.experiments.cells.store import figures
     from simprof.profiler.profiles.codec import encode
 
     with big_integers():
@@ -137,6 +160,38 @@ def test_numbers_that_sqlite_lacks_are_near() -> None:
     assert named["blocks"] == float(1 << 80)
     assert (named["mode"], named["options"]) == ("pp", '{"path_limit": 7}')
     assert named["transfers"] is None
+
+
+def test_options_are_called_what_stands_behind_a_mode() -> None:
+    row = figures("k", "kiter:k=3:k-of=main=4:hash-above=6", b"")
+    named = dict(zip(columns(), row, strict=True))
+    assert json.loads(str(named["options"])) == {"k": 3, "k_of": "main=4", "hash_above": 6}
+    assert (named["option_k"], named["option_k_of"], named["option_hash_above"]) == (3, "main=4", 6)
+    assert "option_iterations" not in named
+    traced = dict(zip(columns(), figures("k", "fifo", b""), strict=True))
+    assert (traced["option_k"], traced["option_k_of"]) == (8, None)
+    absent = dict(zip(columns(), figures("k", "absent:cold-always:k=2", b""), strict=True))
+    assert absent["options"] == '{"cold_always": true, "k": "2"}'
+
+
+def test_a_file_with_the_names_of_an_older_simprof_is_read_and_gets_new_ones(
+    swept: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old.db"
+    old.write_bytes(swept.read_bytes())
+    with opened(old) as connection:
+        connection.executescript(
+            "DROP VIEW results; ALTER TABLE figures RENAME option_k TO option_iterations;"
+            "ALTER TABLE figures RENAME option_k_of TO option_iterations_of;"
+            "CREATE VIEW results AS SELECT cells.*, figures.* FROM cells JOIN figures USING (key);"
+        )
+    with Store(swept) as first, Store(old) as second:
+        assert second.cells() == first.cells()
+        second.put(())
+    queries = "SELECT * FROM results ORDER BY key", "SELECT option_k, option_k_of FROM results"
+    for query in queries:
+        with opened(old) as changed, opened(swept) as kept:
+            assert changed.execute(query).fetchall() == kept.execute(query).fetchall()
 
 
 def test_options_are_columns_with_their_defaults(swept: Path) -> None:

@@ -43,7 +43,7 @@ def suite() -> Suite:
 
 
 def measured(suite: Suite, cells: Sequence[Cell]) -> list[CellResult]:
-    results = obtain(suite, cells, store=None, workers=0)
+    results = obtain(suite, cells, store=None, workers=0).cells
     made = [results[cell] for cell in cells]
     assert not any(result.error for result in made)
     return made

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,15 @@ stdin = "a.txt"
         ("suite = 'micro'\nweights = [1]", "weights must be a list of texts"),
         ("suite = 'micro'\n[[settings]]\ncold = 200", "percentage from 0 to 100"),
         ("suite = 'micro'\n[[settings]]\nwarm = 2", "'warm' is no option"),
+        ("suite = 'micro'\n[[settings]]\niterations = 2", "'iterations' is no option"),
+        (
+            "suite = 'micro'\nmodes = ['naive']\nweights = ['uniform']",
+            "weights has no effect on naive: leave it out, it is for pp, ",
+        ),
+        (
+            "suite = 'micro'\nmodes = ['qpt', 'tpp']\n[[settings]]\n[[settings]]\nk = 3",
+            "k has no effect on qpt and tpp: leave it out, it is for fifo, kiter",
+        ),
         ("suite = 'micro'\nkinds = ['walk']", "'walk' is no kind"),
         ("suite = 'micro'\nbuilds = ['v7']", "no build 'v7'"),
         ("suite = 'micro'\ninputs = ['big']", "no input 'big'"),
@@ -462,15 +472,20 @@ def test_a_program_that_cannot_be_built_is_a_result(
     monkeypatch.setattr(module, "build_suite", half)
     cells = [Cell(name, setting("qpt2"), "train") for name in ("sieve", "faults")]
     with Store(tmp_path / "store.db") as store:
-        found = obtain(suite, cells, store=store, workers=0)
+        found = obtain(suite, cells, store=store, workers=0).cells
         assert set(found) == set(cells)
         assert found[cells[0]].error == "sieve (v9-O2) is not there: no compiler"
         assert found[cells[1]].error is None
         assert store.cells("micro") == found
         assert store.cells("other") == {}
         monkeypatch.setattr(module, "build_suite", build_suite)
-        fixed = obtain(suite, cells, store=store, workers=0)
+        fixed = obtain(suite, cells, store=store, workers=0).cells
         assert fixed[cells[0]].error is None
+        files = {(each.benchmark, each.input): each for each in store.files("micro")}
+        assert files.keys() == {("sieve", "train"), ("faults", "train")}
+        program = build_suite(suite).programs["sieve", "v9-O2"].path
+        assert files["sieve", "train"].program == sha256(program.read_bytes()).hexdigest()
+        assert store.files("other") == ()
         assert store.cells() == fixed, "of two results with one name the newer counts"
         names = [(each.name, each.suite) for each in store.benchmarks()]
         order = [each.name for each in suite.benchmarks]
@@ -582,6 +597,8 @@ def test_a_missing_file_is_made_only_where_that_is_wanted(tmp_path: Path) -> Non
     [
         (["--mode", "pp,"], "'' is no mode"),
         (["--settings", "cold"], "a setting: cold needs a value"),
+        (["--mode", "naive", "--weights", "uniform"], "weights has no effect on naive"),
+        (["--mode", "naive", "--settings", "path-limit=9"], "path-limit has no effect on naive"),
         (["--suite", "micro", "--build", "v1"], "no build 'v1'"),
         (["grid.toml", "--mode", "pp"], "--mode beside grid.toml"),
         ([], "the grid has no programs"),

@@ -26,6 +26,7 @@ from simprof.profiler.experiments.cells.cells import (
     PathRow,
     PredictedPaths,
     RoutineRow,
+    RunFiles,
     Timing,
     TreeCost,
     failure,
@@ -828,6 +829,17 @@ def test_json(report: TableReport) -> None:
     assert table["claims"][0]["verdict"] == "fails"
     assert table["published"]["rows"][0]["values"]["x"] == 96.9
     assert found["failures"] == [{"program": "bad", "error": "it <crashed>"}]
+    assert found["programs"] == []
+
+
+def test_json_has_the_digests_of_what_was_run(report: TableReport) -> None:
+    files = RunFiles("a", "v9-O2", "ref", "ab" * 32, ""), RunFiles("bad", "v9-O2", "ref", "", "")
+    found = json.loads(renderings.render_json(replace(report, files=files)))
+    names = {"build": "v9-O2", "input": "ref", "input_sha256": None}
+    assert found["programs"] == [
+        {"name": "a", "sha256": "ab" * 32, **names},
+        {"name": "bad", "sha256": None, **names},
+    ]
 
 
 def test_csv(report: TableReport) -> None:

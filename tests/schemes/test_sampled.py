@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -250,6 +252,40 @@ def test_graph_files_take_turns(sampled: Path, tmp_path: Path) -> None:
     answer = json.loads(done.stdout)
     assert sum(path["executions"] for path in answer["paths"]) == 9
     assert answer["estimate"] is True
+
+
+def test_sweeps_have_it_beside_own_schemes(sampled: Path, tmp_path: Path) -> None:
+    """Each cell is what `compare` measures, and the file needs the scheme to be read."""
+    modes = "pp,sampled,sampled:interval=7"
+    swept = simprof(sampled, tmp_path, "sweep", LOOPS, f"--mode={modes}", "-o", "sweep.db")
+    assert swept.returncode == 0, swept.stderr
+    simprof(sampled, tmp_path, "compare", f"--mode={modes}", "--json", "all.json", LOOPS)
+    compared = json.loads((tmp_path / "all.json").read_text())["modes"]
+    with closing(sqlite3.connect(tmp_path / "sweep.db")) as connection:
+        query = "SELECT mode, option_interval, added, path_increments, error FROM results"
+        rows = sorted(connection.execute(query).fetchall(), key=str)
+    assert rows == sorted(
+        (
+            (
+                mode["mode"],
+                mode["options"].get("interval"),
+                mode["instructions"]["added"],
+                mode["counts"]["path_increments"],
+                None,
+            )
+            for mode in compared.values()
+        ),
+        key=str,
+    )
+    assert {row[1] for row in rows} >= {None, 7}
+    table = "table", "overheads", "--from", "sweep.db"
+    assert "sampled:interval=7" in simprof(sampled, tmp_path, *table).stdout
+    (tmp_path / "none").mkdir()
+    without = simprof(tmp_path / "none", tmp_path, *table)
+    assert without.returncode == 125
+    (line,) = without.stderr.splitlines()
+    assert "sweep.db has results of sampled, a scheme that is not installed" in line
+    assert "install the package that brings it" in line
 
 
 # Guards, words and buffers of any scheme

@@ -110,6 +110,17 @@ class CellKey:
 
 
 @dataclass(frozen=True)
+class RunFiles:
+    """What cells of one program, build and input run, by digests (SHA-256)."""
+
+    benchmark: str
+    build: str
+    input: str
+    program: str  # Of the ELF file; "" where there is none
+    stdin: str  # Of the file that is its standard input; "" for none
+
+
+@dataclass(frozen=True)
 class Job:
     """A cell with the files behind its names."""
 
@@ -131,6 +142,8 @@ class Job:
     records: bool = field(default=False, compare=False)
 
 
+# Not `profile.RoutineProfile`: that has every edge and path, which is too much to keep of a sweep,
+# and lacks where code was placed, which tables of BL94 are about.
 @dataclass(frozen=True)
 class RoutineRow:
     """One routine in one cell. Of RUN and ANALYSE cells: entered routines; of PLAN cells: all."""
@@ -286,6 +299,8 @@ class Timing:
     simulated: float = 0.0  # TIME cells: the same of a simulated run.
 
 
+# Not `profile.RunMeasurement`: one is made of plans, instrumented runs and times, too, and a file
+# of results keeps thousands. Its `counts`, `sizes` and `lost` are that measurement's.
 @dataclass(frozen=True)
 class CellResult:
     """What a cell found: exact numbers, and an error instead where there is one."""

@@ -29,6 +29,7 @@ from simprof.profiler.schemes.mode_options import (
     checked,
     completed,
     given_options,
+    no_effect,
     read,
     setting_text,
 )
@@ -113,6 +114,29 @@ def cell_options() -> Mapping[str, SchemeOption]:
     """Return the options that cells can have, by name: common ones, then those of schemes."""
     declared = (*_COMMON, *registry.options(), _EXCLUDE)
     return MappingProxyType({option.name: option for option in declared})
+
+
+def word_of(option: SchemeOption) -> str:
+    """Return what grid files and columns of results files call an option: the word that stands
+    behind a mode, with underscores (`k`, `cold_always`).
+    """
+    return option.spelling.replace("-", "_")
+
+
+@cache
+def option_words() -> Mapping[str, tuple[SchemeOption, ...]]:
+    """Return the options of each word: `k` is one of `kiter` and another of `fifo`."""
+    words: dict[str, tuple[SchemeOption, ...]] = {}
+    for option in cell_options().values():
+        words[word_of(option)] = (*words.get(word_of(option), ()), option)
+    return MappingProxyType(words)
+
+
+def _meant(word: str) -> tuple[SchemeOption, ...]:
+    if word not in option_words():
+        known = ", ".join(option_words())
+        raise UsageError(f"{word!r} is no option of a setting: use {known}")
+    return option_words()[word]
 
 
 def reads(mode: str) -> tuple[SchemeOption, ...]:
@@ -255,17 +279,40 @@ def parse(text: str) -> CellSetting:
 
 
 def parse_options(text: str) -> dict[str, OptionValue]:
-    """Read options such as "cold=1:loop=1", of any mode.
+    """Read options such as "cold=1:loop=1", of any mode; return their values by their words.
 
     Raises UsageError if one is unknown, is given twice, or has a value that it cannot have.
     """
-    return _given("a setting", text, tuple(cell_options().values()))
+    given = _given("a setting", text, tuple(cell_options().values()))
+    return {word_of(cell_options()[name]): value for name, value in given.items()}
+
+
+def _of_mode(mode: str, given: Mapping[str, object]) -> dict[str, object]:
+    """Return those of some options that a mode reads, by name."""
+    declared = reads(mode)
+    return {
+        option.name: value
+        for word, value in given.items()
+        for option in _meant(word)
+        if option in declared
+    }
 
 
 def _given(of: str, text: str, declared: Iterable[SchemeOption]) -> dict[str, OptionValue]:
     words, last, patterns = f"{BEFORE_OPTION}{text}".partition(f"{BEFORE_OPTION}exclude=")
     given = given_options(of, words.split(BEFORE_OPTION)[1:], declared)
     return {**given, "exclude": patterns} if last else given
+
+
+def refuse_unread(modes: Iterable[str], words: Iterable[str]) -> None:
+    """Refuse options that were given and that none of some modes reads."""
+    taken = tuple(dict.fromkeys(read(mode).mode for mode in modes))
+    for word in words:
+        options = set(_meant(word))
+        if not any(options.intersection(reads(mode)) for mode in taken):
+            planned = registry.planned_modes()
+            readers = (mode for mode in planned if options.intersection(reads(mode)))
+            raise no_effect(_meant(word)[0].spelling, taken, readers)
 
 
 def combinations(
@@ -275,15 +322,16 @@ def combinations(
 ) -> Iterator[CellSetting]:
     """Yield each of modes x options x weights once: those that differ for the mode.
 
-    A mode may have options of its own ("tpp:cold=20"), which then count. Options may themselves
-    set `weights`; then these count.
+    Options are called by their words (`word_of`), and count for the modes that read them. A mode
+    may have options of its own ("tpp:cold=20"), which then count. Options may themselves set
+    `weights`; then these count.
     """
     seen: set[CellSetting] = set()
     sets, choices = tuple(options) or ({},), tuple(weights)
     for mode in map(read, modes):
         for chosen in sets:
             for weight in choices:
-                values = {"weights": weight, **chosen, **dict(mode.own)}
+                values = {"weights": weight, **_of_mode(mode.mode, chosen), **dict(mode.own)}
                 combination = setting(mode.mode, **values)
                 if combination not in seen:
                     seen.add(combination)

@@ -12,6 +12,7 @@ are made from `cells`, when something is written: in files of an older simprof, 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 import zlib
@@ -28,14 +29,16 @@ from simprof.profiler.experiments.cells.cells import (
     CellKind,
     CellResult,
     Job,
+    RunFiles,
     Timing,
 )
 from simprof.profiler.experiments.cells.provenance import Versions, row_key
-from simprof.profiler.experiments.cells.settings import cell_options, parse, reads
+from simprof.profiler.experiments.cells.settings import option_words, parse, reads, word_of
 from simprof.profiler.profiles import output
 from simprof.profiler.profiles.cache_files import own_cache_directory
 from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
 from simprof.profiler.request.request import OptionValue
+from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain as as_shown
 from simprof.profiler.schemes.mode_options import BEFORE_OPTION
 from simprof.simulator.errors import UsageError
@@ -98,8 +101,8 @@ NAMES = (
 
 
 def option_columns() -> tuple[str, ...]:
-    """Return the columns of options: one for each that a cell can have, with schemes' own."""
-    return tuple(f"option_{name}" for name in cell_options())
+    """Return the columns of options: one for each word, with those of schemes' own."""
+    return tuple(f"option_{word}" for word in option_words())
 
 
 def columns() -> tuple[str, ...]:
@@ -117,7 +120,8 @@ CREATE VIEW results AS SELECT
     {", ".join(f"figures.{figure.name}" for figure in FIGURES)},
     json_extract(times.timing, '$.run') AS seconds,
     datetime(times.written, 'unixepoch') AS written,
-    cells.program, cells.compiler, cells.simprof, cells.cost_model, cells.key
+    cells.program, nullif(cells.stdin, '') AS input_sha256,
+    cells.compiler, cells.simprof, cells.cost_model, cells.key
 FROM cells LEFT JOIN figures USING (key) LEFT JOIN times USING (key)
 ORDER BY cells.suite, cells.position, cells.benchmark, cells.input, cells.setting
 """
@@ -130,7 +134,8 @@ def keep_up(connection: sqlite3.Connection) -> None:
     """
     found = tuple(row[1] for row in connection.execute("PRAGMA table_info(figures)"))
     wanted = columns()
-    if found != wanted:
+    view = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'results'").fetchone()
+    if found != wanted or view != (_view().strip(),):
         connection.execute("DROP VIEW IF EXISTS results")
         connection.execute("DROP TABLE IF EXISTS figures")
         others = ", ".join(wanted[1:])
@@ -170,21 +175,24 @@ def _effective(text: str) -> list[OptionValue | None]:
     try:
         setting = parse(text)
     except UsageError:
-        return [None] * len(cell_options())
-    given, read = dict(setting.options), reads(setting.mode)
-    return [
-        as_shown(given.get(name, option.default)) if option in read else None
-        for name, option in cell_options().items()
-    ]
+        return [None] * len(option_words())
+    given = dict(setting.options)
+    values = {
+        word_of(option): as_shown(given.get(option.name, option.default))
+        for option in reads(setting.mode)
+    }
+    return [values.get(word) for word in option_words()]
 
 
 def _options(setting: str) -> dict[str, object]:
     """Return the options of a setting; as text where this simprof does not have its mode."""
     try:
-        return dict(parse(setting).options)
+        chosen = parse(setting)
+        words = {option.name: word_of(option) for option in reads(chosen.mode)}
+        return {words[name]: value for name, value in chosen.options}
     except UsageError:
-        words = (word.partition("=") for word in setting.split(BEFORE_OPTION)[1:])
-        return {name: value if equals else True for name, equals, value in words}
+        parts = (part.partition("=") for part in setting.split(BEFORE_OPTION)[1:])
+        return {word.replace("-", "_"): value if equals else True for word, equals, value in parts}
 
 
 def _value(plain: Mapping[str, Any], place: tuple[str, ...]) -> object:
@@ -199,6 +207,7 @@ def _value(plain: Mapping[str, Any], place: tuple[str, ...]) -> object:
 APPLICATION = 0x53505246  # "SPRF"
 VERSION = 2
 LARGEST_VALUE = 1 << 25  # Bytes of a value in the file
+_MODE = re.compile(r"[a-z][\w-]*")  # What a mode is called, if a file is not damaged
 STEPS = 1 << 20  # Steps of SQLite's machine between two looks at how many a statement has taken
 # Millions of steps, some seconds, that statements may take on any file; on large ones more.
 LEAST_STEPS = 300
@@ -340,6 +349,23 @@ class Store:
             rows = self._connection.execute(query, (*newest_versions, suite, suite))
             return {self._cell(*row[:-2]): self._unpack(*row[-2:]) for row in rows}
 
+    def files(self, suite: str) -> tuple[RunFiles, ...]:
+        """Return what was run, of the latest versions; of equal names the newest."""
+        query = (
+            "SELECT benchmark, build, input, program, stdin "
+            "FROM cells JOIN times USING (key) WHERE (simprof, engine, cost_model) = (?, ?, ?) "
+            "AND suite = ? ORDER BY written, times.rowid"
+        )
+        newest = self.latest()
+        if newest is None:
+            return ()
+        of = newest.simprof, newest.engine, newest.cost_model, suite
+        with self._guarded():
+            rows = self._connection.execute(query, of).fetchall()
+        if not all(isinstance(text, str) for row in rows for text in row):
+            raise _damaged(self.path, "a name is no text")
+        return tuple({row[:3]: RunFiles(*row) for row in rows}.values())
+
     def benchmarks(self) -> tuple[StoredBenchmark, ...]:
         """Return the benchmarks that rows of the latest versions are of, in their suites' order."""
         query = (
@@ -367,9 +393,15 @@ class Store:
 
     def _cell(self, benchmark: str, setting: str, input_: str, kind: str, build: str) -> Cell:
         texts = benchmark, setting, input_, kind, build
+        if not all(isinstance(text, str) for text in texts):
+            raise _damaged(self.path, "a name is no text")
+        mode = setting.partition(BEFORE_OPTION)[0]
+        if mode not in registry.modes() and _MODE.fullmatch(mode):
+            raise UsageError(
+                f"{self.path} has results of {mode}, a scheme that is not installed: install the "
+                f"package that brings it (entry point {mode} of {registry.GROUP}) beside simprof"
+            )
         try:
-            if not all(isinstance(text, str) for text in texts):
-                raise ValueError("a name is no text")
             return Cell(benchmark, parse(setting), input_, CellKind(kind), build)
         except (ValueError, UsageError) as error:
             raise _damaged(self.path, error) from None

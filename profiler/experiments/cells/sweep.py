@@ -18,15 +18,22 @@ from pathlib import Path
 
 from simprof.profiler.experiments.cells.cells import (
     Cell,
+    CellKey,
     CellKind,
     CellResult,
     Job,
+    RunFiles,
     failure,
     plan_cell,
 )
 from simprof.profiler.experiments.cells.provenance import Keys, find, missing_key, row_key, stages
 from simprof.profiler.experiments.cells.run import JobGroup, groups
-from simprof.profiler.experiments.cells.settings import CellSetting, GuideChoice, combinations
+from simprof.profiler.experiments.cells.settings import (
+    CellSetting,
+    GuideChoice,
+    combinations,
+    refuse_unread,
+)
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.workers import Finished, run_here, run_processes
 from simprof.profiler.experiments.suites.builder import build_suite
@@ -68,6 +75,21 @@ class Outcome:
 
     results: Mapping[Job, CellResult]  # A result for every job, failures among them
     reused: int  # How many of them the store had
+    keys: Mapping[Job, CellKey] = field(default_factory=dict)  # Of every job
+
+    @property
+    def cells(self) -> Mapping[Cell, CellResult]:
+        """The results by their cells."""
+        return {job.cell: result for job, result in self.results.items()}
+
+    @property
+    def files(self) -> tuple[RunFiles, ...]:
+        """What was run, each once."""
+        found = (
+            RunFiles(job.cell.benchmark, job.cell.build, job.cell.input, key.program, key.stdin)
+            for job, key in self.keys.items()
+        )
+        return tuple(dict.fromkeys(found))
 
     @property
     def failures(self) -> tuple[tuple[Job, str], ...]:
@@ -92,7 +114,7 @@ def obtain(
     # they are run.
     replay: Path | None = None,
     progress: ProgressCallback | None = None,
-) -> Mapping[Cell, CellResult]:
+) -> Outcome:
     """Return a result for each of `cells`, which are of one suite.
 
     What the store has is not run again, and what is run is stored. Whatever fails, be it to
@@ -103,8 +125,7 @@ def obtain(
     """
     order = suite_order(suite, cells, progress=progress)
     run = local_runner(workers)
-    outcome = carry_out(order, run, store=store, replay=replay, progress=progress)
-    return {job.cell: result for job, result in outcome.results.items()}
+    return carry_out(order, run, store=store, replay=replay, progress=progress)
 
 
 def suite_order(
@@ -216,7 +237,7 @@ def carry_out(
     for work in stages(groups(left)):
         for number, group_results in run(work):
             take(dict(zip(work[number], group_results, strict=True)))
-    return Outcome({job: results[job] for job in keys}, len(stored))
+    return Outcome({job: results[job] for job in keys}, len(stored), keys)
 
 
 FILE_BUILD = "file"  # Name of the build of programs that belong to no suite
@@ -243,15 +264,19 @@ class Grid:
     kinds: tuple[CellKind, ...] = (CellKind.RUN,)
     modes: tuple[str, ...] = field(default_factory=registry.planned_modes)
     options: tuple[Mapping[str, object], ...] = ({},)
-    weights: tuple[str, ...] = (Weights.HEURISTIC,)
+    weights: tuple[str, ...] = ()  # None: the heuristic's
     max_instructions: int | None = None
 
     def settings(self) -> tuple[CellSetting, ...]:
         """Return modes x options x weights, each once.
 
-        Raises UsageError if one is not known, or has a value that it cannot have.
+        Raises UsageError if one is not known, has a value that it cannot have, or has no effect on
+        any of the modes.
         """
-        return tuple(combinations(self.modes, self.options, self.weights))
+        wanted = tuple(combinations(self.modes, self.options, self.weights or (Weights.HEURISTIC,)))
+        given = dict.fromkeys(name for each in self.options for name in each)
+        refuse_unread(self.modes, given if not self.weights else {**given, "weights": None})
+        return wanted
 
 
 def read_grid(path: Path) -> Grid:

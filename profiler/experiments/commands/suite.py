@@ -178,7 +178,7 @@ def run_command(
             store=store,
             workers=options.processors(jobs),
             progress=bar,
-        )
+        ).cells
     names = [scheme.name for scheme in wanted]
     rows = [
         (b, [results[cell] for cell in cells if cell.benchmark == b.name]) for b in suite.benchmarks

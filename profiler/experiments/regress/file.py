@@ -75,6 +75,7 @@ class BaselineRoutine:
         return self.address, self.name
 
 
+# Not `profile.RunMeasurement`: a file under version control has digests of graphs and counts.
 @dataclass(frozen=True)
 class SettingResult:
     """What one program counted under one setting."""

@@ -183,6 +183,16 @@ def render_json(report: TableReport) -> str:
         "simprof": report.simprof,
         "engine": report.engine,
         "cost_model": report.cost_model,
+        "programs": [
+            {
+                "name": each.benchmark,
+                "build": each.build,
+                "input": each.input,
+                "sha256": each.program or None,
+                "input_sha256": each.stdin or None,
+            }
+            for each in report.files
+        ],
         "unit": "simulated instructions",
         "tables": [_json_table(table) for table in report.tables],
         "left_out": list(report.left_out),

@@ -47,7 +47,7 @@ def run_tables(
     )
     view = replace(view, executed=_executed(suite, programs, executed))
     cells = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
-    results = obtain(
+    outcome = obtain(
         suite,
         cells,
         store=store,
@@ -56,7 +56,8 @@ def run_tables(
         progress=progress,
     )
     made = versions()
-    return _report(suite.name, suite.title, specs, programs, results, view, made)
+    report = _report(suite.name, suite.title, specs, programs, outcome.cells, view, made)
+    return replace(report, files=outcome.files)
 
 
 def _executed(
@@ -98,7 +99,7 @@ def stored_tables(
     with Store(path, create=False) as store:
         known = store.benchmarks()
         name = _only_suite(path, suite, tuple(dict.fromkeys(each.suite for each in known)))
-        results = store.cells(name)
+        results, files = store.cells(name), store.files(name)
         made = store.latest() or versions()
     if not name:
         view = replace(view, build=FILE_BUILD)
@@ -135,7 +136,9 @@ def stored_tables(
     needed = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
     missing = [cell for cell in needed if cell not in results]
     stored = tuple(_stored_lines(path, results, missing)) if missing or left_out else ()
-    return replace(report, left_out=left_out, stored=stored)
+    used = {(cell.benchmark, cell.build, cell.input) for cell in needed if cell in results}
+    kept_files = tuple(f for f in files if (f.benchmark, f.build, f.input) in used)
+    return replace(report, left_out=left_out, stored=stored, files=kept_files)
 
 
 def _of_file(view: View, results: Mapping[Cell, CellResult], given: Collection[str]) -> View:

@@ -24,6 +24,7 @@ from simprof.profiler.experiments.cells.cells import (
     Cell,
     CellKind,
     CellResult,
+    RunFiles,
     failure,
 )
 from simprof.profiler.experiments.cells.settings import CellSetting, selecting, setting
@@ -410,6 +411,7 @@ class TableReport:
     command: str = ""  # What makes this report again; "" where nobody said.
     # Of a results file: what it has, and what it lacks for these tables, a line each.
     stored: tuple[str, ...] = ()
+    files: tuple[RunFiles, ...] = ()  # What was run for the tables
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
