@@ -168,7 +168,7 @@ def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS)
     """
     if (use := options.scheme.given("registers")) is not None:
         raise UsageError(
-            f"{document.file}: --registers {use} has no effect on graphs, whose code has every "
+            f"{document.file}: registers={use} has no effect on graphs, whose code has every "
             "register free: leave it out"
         )
     run = _run(document, options)

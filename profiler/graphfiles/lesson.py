@@ -17,6 +17,11 @@ from simprof.simulator.values import dataclass
 
 MOST_PATHS = 200  # Paths that the last step lists
 MOST_CYCLES = 200  # Chords whose increments are derived
+# What people read for keys of JSON
+SITES = {
+    "snippets": "instrumentation sites",
+    "snippet_instructions": "instructions at instrumentation sites",
+}
 
 
 @dataclass(frozen=True)
@@ -464,7 +469,8 @@ class _Picture:
 
     def cost(self) -> Step:
         sizes = self.answer["sizes"]
-        rows = tuple((name.replace("_", " "), _text(value)) for name, value in sizes.items())
+        titles = {each: SITES.get(each, each.replace("_", " ")) for each in sizes}
+        rows = tuple((titles[name], _text(value)) for name, value in sizes.items())
         text = "On the edges: what their code takes each time, without conditional parts."
         costs = self.static["costs"]
         if self.counts is not None:

@@ -13,10 +13,11 @@ from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse
 from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import parse
 from simprof.profiler.reports.graph_run import render
-from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import path_modes, planned_modes, trace_modes
 from simprof.profiler.schemes.tracing.flush import flush_cost
+from simprof.simulator.errors import UsageError
 from tests.support.graphs_modes import KITER_1, TPP_7
 
 PLAIN_FIELDS = {
@@ -243,8 +244,6 @@ def test_enormous_counts_are_exact() -> None:
         (["--mode", "kiter:k=0"], "from 1 to 1000"),
         (["--mode", "kiter:k=1.5"], "1.5"),
         (["--mode", "qpt:placement=nowhere"], "placement=nowhere"),
-        (["--registers", "spilled"], "--registers spilled has no effect on graphs"),
-        (["--mode", "qpt2", "--registers", "stolen"], "--registers stolen has no effect on graphs"),
         (["--mode", "bits:addresses"], "a graph's blocks refer to no data"),
         (["--mode", "naive", "--enumerate"], "--enumerate lists paths"),
         (["--mode", "tpp", "--edge-profile", "missing.json"], "missing.json"),
@@ -263,6 +262,15 @@ def test_bad_options_are_refused_in_one_line(
     assert captured.err.startswith("simprof: ")
     assert captured.err.count("\n") == 1
     assert message in captured.err
+
+
+def test_registers_have_no_effect_on_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command has no such option; who calls the function is told."""
+    assert simprof(["explain", "graph.json", "--registers", "spilled"]) == 125
+    assert "No such option: --registers" in capsys.readouterr().err
+    spilled = SchemeOptions(registers=RegisterUse.SPILLED)
+    with pytest.raises(UsageError, match="registers=spilled has no effect on graphs"):
+        analyse(parse(KITER_1, "graph.json"), AnalysisOptions(scheme=spilled))
 
 
 @pytest.mark.parametrize("mode", planned_modes())

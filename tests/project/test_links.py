@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,53 @@ def test_mentioned_paths_exist(document: str) -> None:
     folder = (ROOT / document).parent
     missing = [path for path in mentioned_paths(prose(document)) if not exists(path, folder)]
     assert not missing
+
+
+def glossary() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each entry: the anchor of its section, and its terms."""
+    lines = (ROOT / "docs" / "GLOSSARY.md").read_text().splitlines()
+    anchor = ""
+    for line, below in pairwise(lines):
+        if line.startswith("## "):
+            anchor = line[3:].lower().replace(" ", "-")
+        elif below.startswith(": "):
+            yield anchor, tuple(line.split(", "))
+
+
+def word(term: str) -> str:
+    """A pattern for a term, one or several."""
+    return rf"\b{re.escape(term)}(s|es)?\b"
+
+
+def test_every_entry_of_the_glossary_is_linked_from_where_it_is_used() -> None:
+    texts = [prose(name) for name in DOCUMENTS if not name.endswith("GLOSSARY.md")]
+    linked = [
+        link
+        for text in texts
+        for link in re.findall(r"\[([^]]+)\]\([\w/]*GLOSSARY\.md#(\S+)\)", text)
+    ]
+    entries = list(glossary())
+    assert 30 < len(entries) <= 40
+    for anchor, terms in entries:
+        shown = [text for text, target in linked if target == anchor]
+        # "poisons" is a link to "poisoning"
+        stems = [re.sub("(ing|ion)$", "", term) for term in terms]
+        assert any(re.search(rf"\b{stem}", text, re.I) for stem in stems for text in shown), terms
+
+
+def test_the_readme_links_the_terms_where_it_first_uses_them() -> None:
+    text = re.sub(r"!\[[^]]*\]", "", prose("README.md").split("## Documents")[0])
+    text = re.sub(CODE_SPAN, "", text)
+    terms = [(anchor, term) for anchor, terms in glossary() for term in terms]
+    linked = 0
+    for anchor, term in terms:
+        match = re.search(word(term), text, re.I)
+        if match is None:
+            continue
+        link = re.match(rf"[^][]*\]\([\w/]*GLOSSARY\.md#{anchor}\)", text[match.end() :])
+        assert link, term
+        linked += 1
+    assert linked > 5
 
 
 def test_tables_of_the_architecture_name_modules() -> None:
