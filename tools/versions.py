@@ -87,7 +87,9 @@ def main(arguments: Sequence[str]) -> int:
     if "newest" in wanted:
         python = newest_python()
         if python is None:
-            print(f"newest: left out, there is no Python newer than 3.{sys.version_info.minor}")
+            why = f"no Python newer than 3.{sys.version_info.minor} on PATH or in ~/.pyenv/versions"
+            # At once: the other environment takes minutes.
+            print(f"newest: left out, there is {why}", flush=True)
         else:
             running[f"newest ({python.name})"] = start("newest", python, ())
     failed = False

@@ -101,6 +101,32 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
 
 
 @pytest.mark.long
+def test_the_wheel_has_the_licence_of_every_bundled_part(wheel: Path) -> None:
+    """Its own, and those of what stands beside the parts in the repository."""
+    archive = zipfile.ZipFile(wheel)
+    marker = ".dist-info/licenses/"
+    held = {
+        name.split(marker)[1]: archive.read(name) for name in archive.namelist() if marker in name
+    }
+    parts = [
+        path for each in ("simulator", "profiler") for path in (ROOT / each).rglob("*.LICENSE")
+    ]
+    expected = {str(path.relative_to(ROOT)): path.read_bytes() for path in parts}
+    scripts = (ROOT / "profiler" / "reports" / "html" / "vendor").glob("*.js")
+    bundled = {f"profiler/reports/html/vendor/{path.name.split('.')[0]}" for path in scripts}
+    assert {name.removesuffix(".LICENSE") for name in expected} == {
+        "simulator/cpu/kernels", *bundled,
+    }  # fmt: skip
+    assert held == {"LICENSE": (ROOT / "LICENSE").read_bytes(), **expected}
+    (metadata,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+    fields = archive.read(metadata).decode().splitlines()
+    assert "License-Expression: MIT" in fields
+    assert {line for line in fields if line.startswith("License-File: ")} == {
+        f"License-File: {name}" for name in held
+    }
+
+
+@pytest.mark.long
 def test_what_the_source_distribution_holds(distributions: Path) -> None:
     (path,) = distributions.glob("*.tar.gz")
     with tarfile.open(path) as tar:
