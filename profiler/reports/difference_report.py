@@ -82,9 +82,7 @@ def _listed(
 
 
 def _routines(changes: Sequence[RoutineDifference]) -> Table:
-    table = columns(
-        name("routine"), text("number"), *map(number, ("before", "after", "change", "%"))
-    )
+    table = columns(name("routine"), text("unit"), *map(number, ("before", "after", "change", "%")))
     for each in changes:
         title = readable(each.symbol)
         if each.side != "both":
@@ -96,9 +94,13 @@ def _routines(changes: Sequence[RoutineDifference]) -> Table:
 
 
 def _numbers(routine: RoutineDifference) -> dict[str, Pair]:
-    """Return the numbers of a routine that differ."""
-    pairs = {name: getattr(routine, name) for name in ("instructions", "added", "entered")}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    """Return the numbers of a routine that differ, by their units."""
+    pairs = {
+        "instructions": routine.instructions,
+        "added instructions": routine.added,
+        "times entered": routine.entered,
+    }
+    return {unit: pair for unit, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _counts(changes: Sequence[CountDifference]) -> Table:

@@ -132,12 +132,13 @@ def _path(value: Value) -> str:
 NUMBER, NAME, TEXT = CellAlignment.NUMBER, CellAlignment.NAME, CellAlignment.TEXT
 
 ROUTINES = (
-    Field("added", "added", NUMBER),
+    Field("added", "added instructions", NUMBER),
     Field("instructions", "instructions", NUMBER),
     Field("overhead", "overhead", NUMBER, _percent),
-    Field("entered", "entered", NUMBER),
-    Field("executed_paths", "paths", NUMBER),
-    Field("numbered_paths", "of", NUMBER),  # paths of k iterations are more than the graph has
+    Field("entered", "times entered", NUMBER),
+    Field("executed_paths", "executed paths", NUMBER),
+    # Paths of k iterations are more than the graph has
+    Field("numbered_paths", "numbered paths", NUMBER),
     Field("routine_address", "address", NUMBER),
     Field("routine", "routine", NAME),
     Field("line", "source line", TEXT),
@@ -292,8 +293,7 @@ OF_ADDED = ("added", "overhead", "instrumented")  # Fields that need a mode whic
 def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
     """Return the table, under what it is of."""
     run = listing.measurement
-    unit = ": instructions by routine" if listing.subject == "routines" else ""
-    about = f"{program_text(run)}, mode {mode_facts.setting_name(run)}{unit}"
+    about = f"{program_text(run)}, mode {mode_facts.setting_name(run)}"
     parts: list[Part] = [paragraph(about, style="bold")]
     rows = listing.table.rows
     if not rows:

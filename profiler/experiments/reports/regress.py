@@ -67,10 +67,27 @@ def moved_by(difference: MetricChange) -> str:
     return shown if percent == 0 or shown[1:] != "0.00 %" else f"{float(percent):+.1e} %"
 
 
-def row(difference: MetricChange) -> tuple[str, str, str, str, str, str]:
-    """Return metric, old, new, change, what is allowed, and a mark where that is exceeded."""
+# Metrics whose names do not end with their unit, as those of "sizes.code_bytes" do
+_UNITS = {
+    "base": "instructions",
+    "added": "instructions",
+    "overhead": "added per instruction",
+    "counts.hashing": "instructions",
+    "sizes.snippets": "sites",
+    **dict.fromkeys(("reason", "status", "output"), ""),
+}
+
+
+def unit_of(metric: str) -> str:
+    """Return what a metric counts."""
+    return _UNITS.get(metric, re.split(r"[._]", metric)[-1])
+
+
+def row(difference: MetricChange) -> tuple[str, str, str, str, str, str, str]:
+    """Return metric, unit, old, new, change, what is allowed, and a mark where it is exceeded."""
     return (
         difference.metric,
+        unit_of(difference.metric),
         shown(difference.old),
         shown(difference.new),
         moved_by(difference),
@@ -79,7 +96,15 @@ def row(difference: MetricChange) -> tuple[str, str, str, str, str, str]:
     )
 
 
-COLUMNS = ("metric", "baseline", "now", "change", "allowed", "")
+COLUMNS = ("metric", "unit", "baseline", "now", "change", "allowed", "")
+
+
+# Numbers of a routine whose names are no units
+_NUMBERS = {
+    "activations": "times entered",
+    "added": "added instructions",
+    "cut_edges": "cut edges",
+}
 
 
 def routine(changed: RoutineChange) -> str:
@@ -88,7 +113,10 @@ def routine(changed: RoutineChange) -> str:
         return "is entered now"
     if changed.presence == "gone":
         return "is not entered any more"
-    parts = [f"{name} {shown(old)} -> {shown(new)}" for name, (old, new) in changed.numbers.items()]
+    parts = [
+        f"{_NUMBERS.get(name, name)} {shown(old)} -> {shown(new)}"
+        for name, (old, new) in changed.numbers.items()
+    ]
     parts += [
         f"{name} {old or 'none'} -> {new or 'none'}" for name, (old, new) in changed.facts.items()
     ]
@@ -178,8 +206,9 @@ def _text(section: Section) -> Iterator[Part]:
     if section.error is not None:
         yield paragraph(section.error, indent=2)
     if section.differences:
-        metric, *amounts, allowed, mark = COLUMNS
-        table = columns(text(metric), *map(number, amounts), text(allowed), text(mark), indent=2)
+        metric, unit, *amounts, allowed, mark = COLUMNS
+        heads = text(metric), text(unit), *map(number, amounts), text(allowed), text(mark)
+        table = columns(*heads, indent=2)
         for difference in section.differences:
             table.add_row(*row(difference))
         yield table
@@ -372,7 +401,7 @@ def _fail(
 
 
 def _moved(difference: MetricChange) -> str:
-    metric, old, new, change, allowed, _ = row(difference)
+    metric, _, old, new, change, allowed, _ = row(difference)
     return f"{metric} {old} -> {new} ({change}, allowed: {allowed})"
 
 
