@@ -88,19 +88,23 @@ def _routines(changes: Sequence[RoutineDifference]) -> Table:
         if each.side != "both":
             title += f" ({each.side} only)"
         for label, pair in _numbers(each).items():
-            table.add_row(title, label, *_change(pair))
+            table.add_row(title, UNITS[label], *_change(pair))
             title = ""
     return table
 
 
+# A routine's numbers, and what they count
+UNITS = {
+    "instructions": "instructions",
+    "added": "added instructions",
+    "entered": "times entered",
+}
+
+
 def _numbers(routine: RoutineDifference) -> dict[str, Pair]:
-    """Return the numbers of a routine that differ, by their units."""
-    pairs = {
-        "instructions": routine.instructions,
-        "added instructions": routine.added,
-        "times entered": routine.entered,
-    }
-    return {unit: pair for unit, pair in pairs.items() if pair[0] != pair[1]}
+    """Return the numbers of a routine that differ."""
+    pairs = {name: getattr(routine, name) for name in UNITS}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def _counts(changes: Sequence[CountDifference]) -> Table:

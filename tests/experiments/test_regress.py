@@ -713,8 +713,8 @@ def test_a_gate_on_the_growth_of_one_metric(
     assert cli.run([*check_it, "--limit", "pp/base=+2"]) == 0
     text = capsys.readouterr().out
     assert "2 moved within limits" in " ".join(text.split())
-    assert re.search(r"base +82,913 +37,370 +-54.93 % +\+2 %", text)
-    assert re.search(r"added +\S+ +\S+ +\S+ % +any", text)
+    assert re.search(r"base +instructions +82,913 +37,370 +-54.93 % +\+2 %", text)
+    assert re.search(r"added +instructions +\S+ +\S+ +\S+ % +any", text)
     assert cli.run([*check_it, "--limit", "pp/overhead=+2"]) == 1
     assert cli.run([*check_it, "--limit", "pp/base=+2", "--tolerance", "0"]) == 1
     assert cli.run([*check_it, "--limit", "pp/base=2"]) == 1

@@ -267,7 +267,7 @@ def test_bad_options_are_refused_in_one_line(
 def test_registers_have_no_effect_on_a_graph(capsys: pytest.CaptureFixture[str]) -> None:
     """The command has no such option; who calls the function is told."""
     assert simprof(["explain", "graph.json", "--registers", "spilled"]) == 125
-    assert "No such option: --registers" in capsys.readouterr().err
+    assert "No such option '--registers'" in capsys.readouterr().err
     spilled = SchemeOptions(registers=RegisterUse.SPILLED)
     with pytest.raises(UsageError, match="registers=spilled has no effect on graphs"):
         analyse(parse(KITER_1, "graph.json"), AnalysisOptions(scheme=spilled))
