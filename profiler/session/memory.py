@@ -13,7 +13,7 @@ All of it depends on the program's file and on simprof's code alone, or is check
 - *Costs* of the code of routines are a function of the same, and of where the counters are, which
   is kept with each, too.
 - *Discoveries* are those of an earlier run that was asked for in the same way, and a guess
-  (`PastRun`).
+  (`PastRun`). So are its edge counts, as the profile that guides schemes.
 
 So no result depends on what is in the cache.
 """
@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -40,11 +40,14 @@ from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import GuestOptions, Selection, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.session.scheme_runs import KnownPlans, plan_name
+from simprof.profiler.session.scheme_runs import EdgeCounts, KnownPlans, plan_name
 from simprof.simulator.binary.program import LineRows, LineTable, Program
 from simprof.simulator.values import dataclass
 
 Kept = TypeVar("Kept")
+
+# Address and name of a routine -> how often each of its edges was crossed
+CountsByRoutine = Mapping[tuple[int, str], tuple[int, ...]]
 
 _SHORT = 16
 _RUN = "run-"
@@ -66,6 +69,27 @@ class PastRun:
     # Whether the run has shown nothing but what every run begins with, the program's file and its
     # start-up: a run that begins with that is no guess, whatever the outside answers.
     is_plain: bool = False
+    # Routine -> its edge counts. Schemes that an edge profile guides take part in the next run so
+    # asked for, with this one: a guess, too, that counts only if the next run has the same counts.
+    edge_counts: CountsByRoutine = field(default_factory=dict)
+    # Whether the last run had the same counts as that before: only then it is guessed.
+    is_steady: bool = False
+
+    def with_counts(self, counts: CountsByRoutine, before: PastRun | None) -> PastRun:
+        """Return it with what it counted; `before`: what was kept of the run before it."""
+        is_steady = before is None or before.edge_counts == counts
+        return replace(self, edge_counts=counts, is_steady=is_steady)
+
+    @property
+    def guide(self) -> EdgeCounts | None:
+        """The edge profile that the next run so asked for is guessed to have, if any."""
+
+        def guide(cfg: ControlFlowGraph) -> tuple[int, ...] | None:
+            counts = self.edge_counts.get((cfg.address, cfg.name))
+            # another run may show edges that the graph did not have
+            return counts if counts is not None and len(counts) == len(cfg.edges) else None
+
+        return guide if self.is_steady else None
 
 
 class BinaryMemory:

@@ -144,6 +144,11 @@ class Observation:
             self.memory.keep_plans(self.discoveries, scheme.setting, plans)
 
     @property
+    def counts_by_routine(self) -> dict[tuple[int, str], tuple[int, ...]]:
+        """Address and name of each routine that was entered -> the counts of its edges."""
+        return {(each.cfg.address, each.cfg.name): each.edges for each in self.events.values()}
+
+    @property
     def edge_counts(self) -> EdgeCounts:
         """Graph -> the counts of its edges; None: not entered, or not among those of the run."""
         graphs = self.recovered.arrays

@@ -163,6 +163,7 @@ class Runs:
     # What all passes begin with; None: the start-up has not been looked at yet.
     begun: Discoveries | None = None
     past: PastRun | None = None  # The earlier session's run that this one is guessed to be
+    guide: EdgeCounts | None = None  # That run's edge profile, where it guides schemes of this one
     stage: Stage | None = None
     # is_lost, is_lacking: Whether the last pass could not tell what the program did, and whether
     # its graphs were not right.
@@ -190,6 +191,7 @@ def why(runs: Runs, orders: int = 0) -> Reason | None:
     if past is not None and not (
         runs.discoveries == past.discoveries
         and (past.is_plain or past.record == runs.events.record)
+        and (runs.guide is None or past.edge_counts == runs.observation.counts_by_routine)
     ):
         return Reason.GUESS
     if runs.left_out:
@@ -213,7 +215,10 @@ def observe_in(
         orders = tuple(each for each in checked if each[1] != own)
         begun, guess = Runs(world, seen or Discoveries()), memory.run(name) if name else None
         if guess is not None and guess.is_same and are_unchanged(guess.discoveries.modules):
-            begun = Runs(world, guess.discoveries, past=guess)
+            guides = guide is None and study.invocation.contexts is None
+            guides = guides and needs_first_run(study.settings)
+            guess_of_counts = guess.guide if guides else None
+            begun = Runs(world, guess.discoveries, past=guess, guide=guess_of_counts)
         runs = run_passes(replace(study, orders=orders), begun, guide)
         observation = runs.observation
         assert observation is not None
@@ -221,11 +226,8 @@ def observe_in(
             from simprof.profiler.session.self_check import check_trace  # reads traces: numba
 
             check_trace(path, setting.name, observation.events.values())
-    if name and runs.past is None and not observation.result.is_cut_short:
-        past, record = memory.run(name), runs.events.record
-        is_plain = not world.program.parts and runs.discoveries == runs.begun
-        is_same = past is None or is_plain or past.record == record  # as another one had shown
-        memory.keep_run(name, PastRun(runs.discoveries, record, is_same, is_plain))
+    if name and not observation.result.is_cut_short:
+        _keep_run(memory, name, runs, observation)
     if study.recording is not None:
         study.recording.finish(observation, world.files.output_digest)
     return replace(
@@ -239,6 +241,19 @@ def observe_in(
         whole_runs=runs.whole_runs,
         reasons=runs.reasons,
     )
+
+
+def _keep_run(memory: BinaryMemory, name: str, runs: Runs, observation: Observation) -> None:
+    past, record = runs.past or memory.run(name), runs.events.record
+    made = past
+    if runs.past is None or made is None:
+        parts = observation.program.parts
+        is_plain = not parts and runs.discoveries == runs.begun
+        is_same = past is None or is_plain or past.record == record  # as another one had shown
+        made = PastRun(runs.discoveries, record, is_same, is_plain)
+    made = made.with_counts(observation.counts_by_routine, past)
+    if made != past:
+        memory.keep_run(name, made)
 
 
 def _beginnings(study: Study, world: World) -> dict[int, EdgeCounts]:
@@ -295,7 +310,8 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
             case Reason.START_UP:
                 runs = _start_up(study, runs)
             case Reason.COUNTS | Reason.GRAPHS | Reason.EVENTS:
-                runs = _count(runs, runs.stage or _first_stage(study, edge_counts))
+                guide = edge_counts or runs.guide
+                runs = _count(runs, runs.stage or _first_stage(study, guide))
             # the others begin another stage: its passes find nothing of the last one in memory
             case Reason.GUESS:
                 counts = runs.runs, runs.whole_runs, runs.reasons

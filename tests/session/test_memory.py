@@ -29,6 +29,7 @@ from simprof.profiler.request.request import (
     RunRequest,
     SchemeOptions,
     Setting,
+    TableChoice,
 )
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
@@ -216,6 +217,29 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
             assert replace(again, counts=before.counts) == before
         assert not mark.exists()
     os.close(nowhere)
+
+
+def test_the_counts_of_the_last_run_guide_the_next_one(
+    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they turn out to be others, the run is made again as if none had been known."""
+    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
+    file, texts = tmp_path / "input", ("one word\n", "many words, and numbers 1 2 3\n" * 40)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    guest = GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere)
+    scheme = SchemeOptions(table=TableChoice.HASH)  # hashed routines have a run of their own
+    request = RunRequest(fixture_elf("words", "v9"), guest, mode="tpp", scheme=scheme)
+    runs = []
+    for text in (0, 0, 1, 1, 1, 0):
+        file.write_text(texts[text])
+        plain = run_program(request)
+        known = run_program(replace(request, remember=True))
+        assert plain.counts["runs"] == 2
+        assert replace(known, counts=plain.counts) == plain
+        runs.append(known.counts["runs"])
+    os.close(nowhere)
+    # After a wrong guess none is made until two runs had the same counts.
+    assert runs == [2, 1, 3, 2, 1, 3]
 
 
 def test_another_input_has_other_plans_under_tpp(
