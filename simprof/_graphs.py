@@ -57,7 +57,6 @@ class GraphOptions(TypedDict, total=False):
     give_up: int
     placement: str
     blocks: str
-    registers: str
     layout: str
 
 
