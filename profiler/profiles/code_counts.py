@@ -97,9 +97,11 @@ def edge_address(
     # An edge into a slot block is charged to the annulled branch, one out of it to the slot's
     # instruction. It makes no difference whether the code stands at the end of the source, at the
     # top of the target, between the two, or in a stub.
-    if edge.source in blocks:
-        return blocks[edge.source].transfer
-    return blocks[edge.target].start if edge.target in blocks else routine.address
+    source = blocks.get(edge.source)
+    if source is not None:
+        return source.transfer
+    target = blocks.get(edge.target)
+    return routine.address if target is None else target.start
 
 
 def _branches(routine: RoutineProfile) -> Iterable[Branch]:

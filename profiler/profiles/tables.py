@@ -17,9 +17,8 @@ share                        `instructions` of those of the whole run
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import partial
 from itertools import groupby
 from types import MappingProxyType
 from typing import Any
@@ -86,17 +85,19 @@ class ProfileTable:
     def objects(self) -> Iterator[dict[str, Any]]:
         """Yield the rows as JSON has them: what is a list stays one."""
         names = [column.name for column in self.columns]
-        # Most columns have values that stand in JSON as they are: no row asks again.
-        written = [
-            (number, partial(listed if column.kind in LISTS else cell, column))
-            for number, column in enumerate(self.columns)
-            if column.kind not in _AS_THEY_ARE
-        ]
-        for row in self.rows:
-            found: dict[str, Any] = dict(zip(names, row, strict=True))
-            for number, write in written:
-                found[names[number]] = write(row[number])
-            yield found
+        values = zip(*self.rows, strict=True)
+        written = [_written(each, held) for each, held in zip(self.columns, values, strict=False)]
+        return (dict(zip(names, row, strict=True)) for row in zip(*written, strict=True))
+
+
+def _written(column: DataColumn, values: Sequence[Value]) -> Sequence[Any]:
+    """Return the values of a column as JSON has them."""
+    if column.kind in _AS_THEY_ARE:
+        return values
+    if column.kind is ColumnKind.ADDRESS:  # a large program has a million of them
+        return [None if value is None else f"{value:#x}" for value in values]
+    write = listed if column.kind in LISTS else cell
+    return [write(column, value) for value in values]
 
 
 def cell(column: DataColumn, value: Value) -> Cell:
@@ -326,6 +327,8 @@ def path_lines(path: PathCount, measurement: RunMeasurement) -> tuple[SourceLine
 
 def known_line(measurement: RunMeasurement, *vertices: VertexName) -> SourceLine | None:
     """Return the source line of the first vertex that has one; of an edge name the target first."""
+    if not measurement.lines:
+        return None
     return next(filter(None, (_line(measurement, vertex.start) for vertex in vertices)), None)
 
 
