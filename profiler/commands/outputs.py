@@ -38,17 +38,22 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
         seen.add(target)
 
 
-def write_text(text: str, output: Path | None) -> None:
-    """Write a text that programs read, or people, to a file or to stdout (None or `-`)."""
+def write_text(text: str | Iterable[str], output: Path | None) -> None:
+    """Write a text that programs read, or people, to a file or to stdout (None or `-`).
+
+    `text`: whole, or in pieces.
+    """
+    given = [text] if isinstance(text, str) else text
     if output is None or output == STANDARD_STREAM:
-        streams.write(streams.STDOUT, text)
+        for piece in given:
+            streams.write(streams.STDOUT, piece)
         return
     from simprof.profiler.profiles.output import write_atomically
 
-    write_atomically(output, text.encode(errors="backslashreplace"))
+    write_atomically(output, (piece.encode(errors="backslashreplace") for piece in given))
 
 
-def write_json(text: Callable[[], str], file: Path | None) -> None:
+def write_json(text: Callable[[], str | Iterable[str]], file: Path | None) -> None:
     """Write the JSON where it is wanted; `text` is called only then."""
     if file is not None:
         write_text(text(), file)

@@ -118,7 +118,7 @@ def write_results(
         from simprof.profiler.profiles.storage import save
 
         save(measurement, output)
-    outputs.write_json(partial(run_json.render, measurement), chosen["json_file"])
+    outputs.write_json(partial(run_json.pieces, measurement), chosen["json_file"])
     render = partial(run_text.render, measurement, chosen["top"])
     render = partial(render, details=chosen["details"], follow=follow)
     outputs.write_report(render, chosen["report"], chosen.get("quiet", False))

@@ -9,7 +9,7 @@ files cannot be without a name, a new one has one from the beginning, and is rem
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -33,8 +33,8 @@ def check_writable(path: Path) -> None:
         raise UsageError(f"{path}: its directory may not be written: name another file")
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path`; readers see the old file or the new one, never a part of it.
+def write_atomically(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Write `data`, whole or in parts, to `path`; readers see the old file or the new one, no part.
 
     Links are followed. What is not a regular file (a pipe, a terminal) is written in place. Raises
     UsageError if the file cannot be written.
@@ -42,14 +42,15 @@ def write_atomically(path: Path, data: bytes) -> None:
     target = path.resolve()
     try:
         if target.exists() and not target.is_file():
-            target.write_bytes(data)
+            with target.open("wb") as file:
+                file.writelines(_parts(data))
         else:
             replace(target, data)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def replace(target: Path, data: bytes, mode: int | None = None) -> None:
+def replace(target: Path, data: bytes | Iterable[bytes], mode: int | None = None) -> None:
     """Write a new file in the directory of `target`, then put it in its place.
 
     `mode`: its permissions; None: those of the old file, or those that new files get.
@@ -69,7 +70,7 @@ def replace(target: Path, data: bytes, mode: int | None = None) -> None:
             _put_in_place(descriptor, target)
 
 
-def create(path: Path, data: bytes) -> None:
+def create(path: Path, data: bytes | Iterable[bytes]) -> None:
     """Write a file that is not there yet: FileExistsError if it is (made by another process in the
     meantime, say), OSError if it cannot be written.
     """
@@ -94,8 +95,12 @@ def _unnamed(directory: Path) -> int | None:
         return None
 
 
-def _write(file: BinaryIO, data: bytes) -> None:
-    file.write(data)
+def _parts(data: bytes | Iterable[bytes]) -> Iterable[bytes]:
+    return (data,) if isinstance(data, bytes) else data
+
+
+def _write(file: BinaryIO, data: bytes | Iterable[bytes]) -> None:
+    file.writelines(_parts(data))
     file.flush()
     os.fsync(file.fileno())
 
@@ -133,7 +138,7 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def _named(target: Path, data: bytes, mode: int) -> Iterator[Path]:
+def _named(target: Path, data: bytes | Iterable[bytes], mode: int) -> Iterator[Path]:
     """Write a new file beside `target` that has a name of its own until the `with` block ends."""
     temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     with if_killed('rm -f -- "$1"', str(temporary)):

@@ -6,6 +6,9 @@ of `profiles.tables`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 from simprof.profiler.profiles.codec import encode, json_line
 from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.profile import (
@@ -22,10 +25,26 @@ from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import call_tree_object
 from simprof.profiler.schemes.mode_options import setting_object
 
+_ROWS_AT_ONCE = 4096
+
 
 def render(measurement: RunMeasurement) -> str:
     """Return the run object as one line of JSON."""
-    return json_line(to_object(measurement))
+    return "".join(pieces(measurement))
+
+
+def pieces(measurement: RunMeasurement) -> Iterator[str]:
+    """Yield the run object as one line of JSON, in pieces: that of a large program has 100 MB."""
+    yield json_line(summary_object(measurement)).removesuffix("}\n")
+    for name in _counts(measurement):
+        yield f', "{name}": ['
+        rows = table(measurement, name).objects()
+        before = ""
+        while some := list(islice(rows, _ROWS_AT_ONCE)):
+            yield before + json_line(some)[1:-2]
+            before = ", "
+        yield "]"
+    yield "}\n"
 
 
 def to_object(measurement: RunMeasurement) -> dict[str, object]:
@@ -34,13 +53,18 @@ def to_object(measurement: RunMeasurement) -> dict[str, object]:
     `paths` and `blocks` are there only where the scheme collects them, `attribution` only where
     an exact path profile of the same run judges this one.
     """
-    result = summary_object(measurement)
-    result["edges"] = _rows(measurement, "edges")
+    counts = {name: _rows(measurement, name) for name in _counts(measurement)}
+    return {**summary_object(measurement), **counts}
+
+
+def _counts(measurement: RunMeasurement) -> list[str]:
+    """Return the tables of edges, blocks and paths that a run object has."""
+    names = ["edges"]
     if mode_facts.counts_blocks(measurement):
-        result["blocks"] = _rows(measurement, "blocks")
+        names.append("blocks")
     if mode_facts.collects_paths(measurement):
-        result["paths"] = _rows(measurement, "paths")
-    return result
+        names.append("paths")
+    return names
 
 
 def _rows(measurement: RunMeasurement, name: str) -> list[dict[str, object]]:
