@@ -25,6 +25,7 @@ ENGINE = (
     "simprof.profiler.engine.kernels",
     "simprof.profiler.engine.block_kernel",
     "simprof.profiler.engine.operation_kernel",
+    "simprof.profiler.graphs.plan_native",
 )
 """Those that every run needs."""
 MODULES = (

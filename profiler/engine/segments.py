@@ -18,11 +18,11 @@ from typing import Protocol
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PathNumbering, find_cut_edges, number
-from simprof.profiler.graphs.paths import dag_tree
-from simprof.profiler.graphs.spanning import chord_increments, heuristic
+from simprof.profiler.graphs.numbering import PathNumbering
+from simprof.profiler.graphs.paths import number_paths
+from simprof.profiler.graphs.spanning import heuristic
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.values import dataclass
 
@@ -71,8 +71,8 @@ class Segmentation:
         return key >> 1 & (1 << self.flags) - 1
 
     def _real(self, path: tuple[int, ...]) -> tuple[int, ...]:
-        edges = (self.dag.edges[edge].cfg_edge for edge in path)
-        return tuple(edge for edge in edges if edge is not None)
+        cfg_edge = self.dag.columns.cfg_edge
+        return tuple(cfg_edge[edge] for edge in path if cfg_edge[edge] >= 0)
 
 
 def segment(
@@ -96,12 +96,15 @@ def segment(
         and cfg.edges[edge].source in dfs.reached
     )
     turns = frozenset(cuts) & dfs.self_loops
-    more = find_cut_edges(make_dag(cfg, dfs, ending, turns), SEGMENT_LIMIT, SEGMENT_LIMIT)
-    dag = make_dag(cfg, dfs, ending | frozenset(more), turns)
-    numbering = number(dag)
-    by_edge = weights if weights is not None else heuristic(cfg, dfs)
-    tree = dag_tree(dag, by_edge)
-    event_counting = chord_increments(tree, numbering.values)
+    dag, numbering, _, event_counting = number_paths(
+        cfg,
+        dfs,
+        heuristic(cfg, dfs) if weights is None else weights,
+        path_limit=SEGMENT_LIMIT,
+        total_limit=SEGMENT_LIMIT,
+        cuts=ending,
+        merged=turns,
+    )
     shift = 1 + flags + len(dag.removed).bit_length()
     steps = _steps(dag, [increment << shift for increment in event_counting.increments], flags)
     return Segmentation(cfg, dag, numbering, steps, event_counting.potential, shift, flags)
@@ -111,24 +114,26 @@ def _steps(dag: Dag, increments: Sequence[int], flags: int) -> dict[int, tuple[O
     """Place the steps: no figure 8 here, so that a segment is counted where it ends."""
     cfg = dag.cfg
     steps: dict[int, tuple[Operation, ...]] = {}
-    for edge in dag.edges:
-        if edge.cfg_edge is None:
+    ends = zip(
+        dag.columns.source, dag.columns.target, dag.columns.cfg_edge, increments, strict=True
+    )
+    for source, target, edge, increment in ends:
+        if edge < 0:
             continue
-        increment = increments[edge.id]
         placed: list[Operation] = []
-        if edge.source == cfg.entry:
+        if source == cfg.entry:
             placed.append((kernels.BEGIN, increment, 0))
-            increment = 0
-        if edge.target == cfg.exit:
-            placed.append((kernels.SEGMENT, increment | 1, 0))
-        elif increment:
-            placed.append((kernels.ADD, increment, 0))
+        rest = 0 if placed else increment
+        if target == cfg.exit:
+            placed.append((kernels.SEGMENT, rest | 1, 0))
+        elif rest:
+            placed.append((kernels.ADD, rest, 0))
         if placed:
-            steps[edge.cfg_edge] = tuple(placed)
+            steps[edge] = tuple(placed)
     for place, removed in enumerate(dag.removed, 1):
-        ends = cfg.edges[removed]
-        last = increments[dag.exit_dummy[ends.source]]
-        first = increments[dag.entry_dummy[ends.target]]
+        _, source, target, _ = cfg.edges[removed]
+        last = increments[dag.exit_dummy[source]]
+        first = increments[dag.entry_dummy[target]]
         steps[removed] = ((kernels.SEGMENT, last | place << flags + 1 | 1, first),)
     return steps
 

@@ -8,8 +8,9 @@ address (in a graph file: file order).
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
@@ -74,6 +75,13 @@ class Edge(NamedTuple):
     kind: EdgeKind
 
 
+def check_vertices(count: int, *ends: Sequence[int]) -> None:
+    """Raise IndexError if edges lead from or to another vertex than these, from 0 on."""
+    for each in ends:
+        if each and not 0 <= min(each) <= max(each) < count:
+            raise IndexError("edges between vertices that there are not")
+
+
 def edges_by_vertex(count: int, ends: Iterable[int]) -> tuple[tuple[int, ...], ...]:
     """Return the ids of the edges at each of `count` vertices, ascending, of one end by edge id."""
     table: list[list[int]] = [[] for _ in range(count)]
@@ -120,6 +128,13 @@ class ControlFlowGraph:
     def vertex_count(self) -> int:
         """Blocks, ENTRY and EXIT."""
         return len(self.blocks) + 2
+
+    @cached_property
+    def ends(self) -> tuple[array[int], array[int]]:
+        """Sources and targets by edge."""
+        ends = array("q", [edge[1] for edge in self.edges]), array("q", [e[2] for e in self.edges])
+        check_vertices(self.vertex_count, *ends)
+        return ends
 
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:

@@ -17,15 +17,24 @@ dead end
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from array import array
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import fields, replace
+from functools import cached_property, reduce
+from itertools import accumulate, chain, count, islice, pairwise
+from operator import add
+from typing import Any, NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex, remembers_recent
+from simprof.profiler.graphs import plan_kernel as k
+from simprof.profiler.graphs.cfg import (
+    ControlFlowGraph,
+    check_vertices,
+    edges_by_vertex,
+    remembers_recent,
+)
 from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.plan_calls import Piece, call
 from simprof.simulator.values import dataclass
 
 # The one empty set that stands for no edges: what was made with it is remembered by identity.
@@ -44,6 +53,49 @@ class DagEdge(NamedTuple):
     stands_for: tuple[int, ...] = ()
 
 
+Column = Sequence[int]
+
+
+class DagColumns(NamedTuple):
+    """The edges of an acyclic graph, by id."""
+
+    source: Column
+    target: Column
+    cfg_edge: Column  # -1 of dummies
+    # What the dummies stand for: those of the n-th dummy, `first[n]` to `first[n + 1]`.
+    first: Column
+    stands_for: Column
+
+    @classmethod
+    def of(cls, vertices: int, edges: Sequence[DagEdge]) -> DagColumns:
+        """Take edges apart."""
+        dummies = [edge.stands_for for edge in edges if edge.cfg_edge is None]
+        made = cls(
+            array("q", [edge.source for edge in edges]),
+            array("q", [edge.target for edge in edges]),
+            array("q", [-1 if edge.cfg_edge is None else edge.cfg_edge for edge in edges]),
+            array("q", accumulate(map(len, dummies), initial=0)),
+            array("q", chain.from_iterable(dummies)),
+        )
+        check_vertices(vertices, made.source, made.target)
+        return made
+
+    def standing(self) -> list[tuple[int, ...]]:
+        """Return what each dummy stands for."""
+        return [tuple(self.stands_for[begin:end]) for begin, end in pairwise(self.first)]
+
+    def edges(self) -> tuple[DagEdge, ...]:
+        """Put edges together."""
+        standing = iter(self.standing())
+        ends = zip(count(), self.source, self.target, self.cfg_edge, strict=False)
+        return tuple(
+            DagEdge(edge, source, target, None, next(standing))
+            if cfg_edge < 0
+            else DagEdge(edge, source, target, cfg_edge)
+            for edge, source, target, cfg_edge in ends
+        )
+
+
 @dataclass(frozen=True)
 class Dag:
     """A control-flow graph without cycles, on the same vertex ids."""
@@ -52,11 +104,47 @@ class Dag:
     cfg: ControlFlowGraph
     dfs: DepthFirst
     # By id: real edges in control-flow order, then the dummies ENTRY -> w, then v -> EXIT, each
-    # group in the order of the lowest removed edge that they stand for.
+    # group in the order of the lowest removed edge that they stand for. Of a graph that was made
+    # from columns they are made when they are first asked for, and they are not kept in files.
     edges: tuple[DagEdge, ...]
     # Back edges (self-loops excepted, unless `make_dag` was to merge them) and cut edges, ascending
     removed: tuple[int, ...]
     cut_edges: tuple[int, ...]  # Those of `removed` that are no back edges
+
+    @classmethod
+    def of_columns(
+        cls,
+        cfg: ControlFlowGraph,
+        dfs: DepthFirst,
+        columns: DagColumns,
+        removed: tuple[int, ...],
+        cut_edges: tuple[int, ...],
+    ) -> Dag:
+        """Make a graph of edges by columns."""
+        made = object.__new__(cls)
+        given = {"cfg": cfg, "dfs": dfs, "removed": removed, "cut_edges": cut_edges}
+        made.__dict__.update(given, columns=columns)
+        return made
+
+    def __getattr__(self, name: str) -> tuple[DagEdge, ...]:
+        columns = self.__dict__.get("columns")
+        if name != "edges" or columns is None:
+            raise AttributeError(name)
+        found: tuple[DagEdge, ...] = columns.edges()
+        self.__dict__["edges"] = found
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a pickle holds: columns are read sooner than edges."""
+        state = {
+            each.name: getattr(self, each.name) for each in fields(self) if each.name != "edges"
+        }
+        return state | {"columns": self.columns}
+
+    @cached_property
+    def columns(self) -> DagColumns:
+        """The edges by what they consist of."""
+        return DagColumns.of(self.vertex_count, self.edges)
 
     @property
     def vertex_count(self) -> int:
@@ -70,17 +158,17 @@ class Dag:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing dag edge ids by vertex."""
-        return edges_by_vertex(self.vertex_count, (edge.source for edge in self.edges))
+        return edges_by_vertex(self.vertex_count, self.columns.source)
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming dag edge ids by vertex."""
-        return edges_by_vertex(self.vertex_count, (edge.target for edge in self.edges))
+        return edges_by_vertex(self.vertex_count, self.columns.target)
 
     @cached_property
     def real(self) -> dict[int, int]:
         """Control-flow edge id -> dag edge id, for the edges that are kept."""
-        return {edge.cfg_edge: edge.id for edge in self.edges if edge.cfg_edge is not None}
+        return {edge: number for number, edge in enumerate(self.columns.cfg_edge) if edge >= 0}
 
     @property
     def dummies(self) -> list[DagEdge]:
@@ -90,13 +178,16 @@ class Dag:
     @cached_property
     def entry_dummy(self) -> dict[int, int]:
         """Target vertex of removed edges -> its dummy edge ENTRY -> vertex."""
+        source, target, cfg_edge, *_ = self.columns
         entry = self.cfg.entry
-        return {edge.target: edge.id for edge in self.dummies if edge.source == entry}
+        return {target[e]: e for e, real in enumerate(cfg_edge) if real < 0 and source[e] == entry}
 
     @cached_property
     def exit_dummy(self) -> dict[int, int]:
         """Source vertex of removed edges, or dead end -> its dummy edge vertex -> EXIT."""
-        return {edge.source: edge.id for edge in self.dummies if edge.target == self.cfg.exit}
+        source, target, cfg_edge, *_ = self.columns
+        leave = self.cfg.exit
+        return {source[e]: e for e, real in enumerate(cfg_edge) if real < 0 and target[e] == leave}
 
     @property
     def topological(self) -> tuple[int, ...]:
@@ -106,11 +197,13 @@ class Dag:
 
     def edge_weights(self, weights: Sequence[float]) -> tuple[float, ...]:
         """Weights by dag edge from `weights` by control-flow edge; a dummy has the sum."""
+        # One after the other: `sum` of floats adds otherwise in newer Pythons.
+        standing = map(weights.__getitem__, self.columns.stands_for)
+        dummies = iter(
+            [reduce(add, islice(standing, b - a), 0) for a, b in pairwise(self.columns.first)]
+        )
         return tuple(
-            weights[edge.cfg_edge]
-            if edge.cfg_edge is not None
-            else sum(weights[removed] for removed in edge.stands_for)
-            for edge in self.edges
+            [weights[edge] if edge >= 0 else next(dummies) for edge in self.columns.cfg_edge]
         )
 
     def validate(self) -> None:
@@ -153,17 +246,61 @@ def make_dag(
 def _make_dag(
     cfg: ControlFlowGraph, dfs: DepthFirst, cuts: frozenset[int], joined: frozenset[int]
 ) -> Dag:
-    if cuts & dfs.back_edges or any(cfg.edges[edge].target == cfg.exit for edge in cuts):
-        raise ValueError(f"back edges and edges to EXIT cannot be cut ({cfg.name})")
-    removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts | joined))
-    edges: list[DagEdge] = []
-    gone = frozenset(removed) | dfs.self_loops
-    for edge in cfg.edges:
-        if edge.source in dfs.reached and edge.id not in gone:
-            edges.append(DagEdge(len(edges), edge.source, edge.target, edge.id))
-    for source, target, stands_for in _dummies(cfg, dfs, removed, edges):
-        edges.append(DagEdge(len(edges), source, target, None, tuple(stands_for)))
-    return Dag(cfg, dfs, tuple(edges), removed, tuple(sorted(cuts | joined - dfs.self_loops)))
+    removal = Removal.of(cfg, dfs, cuts, joined)
+    return removal.dag(cfg, dfs, call(k.make_dag, removal.size, *removal.pieces), 11)
+
+
+class Removal(NamedTuple):
+    """What the kernel is told to make an acyclic graph."""
+
+    removed: tuple[int, ...]
+    cut_edges: tuple[int, ...]
+    size: dict[int, int]
+    # The arrays of `plan_kernel.make_dag`; the last five are the edges.
+    pieces: tuple[Piece, ...]
+    most: int  # edges that there may be
+
+    @classmethod
+    def of(
+        cls,
+        cfg: ControlFlowGraph,
+        dfs: DepthFirst,
+        cuts: frozenset[int],
+        joined: frozenset[int],
+    ) -> Removal:
+        """Choose the edges to remove: parameters as of `make_dag`."""
+        if cuts & dfs.back_edges or any(cfg.edges[edge].target == cfg.exit for edge in cuts):
+            raise ValueError(f"back edges and edges to EXIT cannot be cut ({cfg.name})")
+        removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts | joined))
+        vertices, edges, gone = cfg.vertex_count, len(cfg.edges), len(removed)
+        most = edges + 2 * gone + vertices
+        size = {
+            k.VERTICES: vertices,
+            k.EDGES: edges,
+            k.ENTRY: cfg.entry,
+            k.EXIT: cfg.exit,
+            k.REACHED: len(dfs.preorder),
+            k.COUNT: gone,
+            k.OTHERS: len(dfs.self_loops),
+        }
+        pieces = (
+            *(*cfg.ends, dfs.preorder, removed, tuple(dfs.self_loops)),
+            *(edges, vertices, vertices, vertices, vertices),
+            *(most, most, most, 2 * gone + vertices + 1, 2 * gone),
+        )
+        return cls(removed, tuple(sorted(cuts | joined - dfs.self_loops)), size, pieces, most)
+
+    def dag(
+        self, cfg: ControlFlowGraph, dfs: DepthFirst, found: Callable[[int], Any], place: int
+    ) -> Dag:
+        """Return the graph, of which the kernel has put the first array at `place`."""
+        size = found(0)
+        edges, dummies = size[k.COUNT], size[k.OTHERS]
+        first = found(place + 3)[: dummies + 1]
+        lengths = (edges, edges, edges, dummies + 1, first[-1])
+        arrays = (array("q", found(place + n)[:length]) for n, length in enumerate(lengths))
+        columns = DagColumns(*arrays)
+        return Dag.of_columns(cfg, dfs, columns, self.removed, self.cut_edges)
 
 
 def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
@@ -179,24 +316,3 @@ def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
     edges = [edge for edge in dag.edges if edge.id in kept]
     renumbered = tuple(edge._replace(id=index) for index, edge in enumerate(edges))
     return replace(dag, edges=renumbered)
-
-
-def _dummies(
-    cfg: ControlFlowGraph, dfs: DepthFirst, removed: tuple[int, ...], kept: list[DagEdge]
-) -> list[tuple[int, int, list[int]]]:
-    by_target: defaultdict[int, list[int]] = defaultdict(list)
-    by_source: defaultdict[int, list[int]] = defaultdict(list)
-    for edge in removed:
-        source, target = cfg.edges[edge].source, cfg.edges[edge].target
-        if target != cfg.exit:
-            by_target[target].append(edge)
-        if source != cfg.entry:
-            by_source[source].append(edge)
-    inner = {edge.source for edge in kept} | {cfg.exit}
-    inner |= {cfg.edges[edge].source for edge in removed} & {cfg.entry}
-    for vertex in dfs.preorder:
-        if vertex not in inner:
-            by_source.setdefault(vertex, [])
-    starts = [(cfg.entry, target, edges) for target, edges in by_target.items()]
-    ends = [(source, cfg.exit, edges) for source, edges in by_source.items()]
-    return starts + ends

@@ -19,10 +19,15 @@ Steps: `depth_first` -> `natural_loops`, `is_reducible`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
+from itertools import compress
+from typing import Any, NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
+from simprof.profiler.graphs import plan_kernel as k
+from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.plan_calls import Reals, call
+from simprof.profiler.request.weights import LOOP_MULTIPLIER
 from simprof.simulator.values import dataclass
 
 
@@ -57,33 +62,68 @@ class Loop:
     exits: tuple[int, ...]
 
 
+class Survey(NamedTuple):
+    """What nearly every plan asks of a graph, found in one go."""
+
+    dfs: DepthFirst
+    proper: frozenset[int]  # Back edges whose target dominates their source
+    heuristic: tuple[float, ...]  # BL94's weights where nothing else is taken for granted
+
+
 @remembers_recent
+def survey(cfg: ControlFlowGraph) -> Survey:
+    """Search `cfg` from ENTRY, and what follows from the search."""
+    n, m = cfg.vertex_count, len(cfg.edges)
+    found = call(
+        k.survey,
+        {k.VERTICES: n, k.EDGES: m, k.ENTRY: cfg.entry},
+        Reals((LOOP_MULTIPLIER, -1.0, -1.0)),
+        *(
+            *cfg.ends,
+            n + 1,
+            m,
+            n + 1,
+            m,
+            n,
+            n,
+            n,
+            n,
+            n,
+            n,
+            m,
+            n,
+            n,
+            n,
+            n,
+            n,
+            m,
+            m,
+            n,
+            m,
+            n,
+            n,
+            m,
+            m,
+        ),
+        Reals(m),
+    )
+    size, postorder = found(0), found(12)
+    reached, back = size[k.REACHED], found(14)[: size[k.COUNT]]
+    source, target = cfg.ends
+    dfs = DepthFirst(
+        tuple(found(11)[:reached]),
+        tuple(postorder[:reached]),
+        frozenset(back),
+        frozenset([edge for edge in back if source[edge] == target[edge]]),
+    )
+    proper = frozenset(compress(back, found(20)))
+    return Survey(dfs, proper, tuple(found(28)))
+
+
 def depth_first(cfg: ControlFlowGraph) -> DepthFirst:
     """Search `cfg` from ENTRY, successors in the order of `cfg.out_edges`."""
     # Iterative, so that deep graphs are no problem; linear time.
-    edges, out_edges = cfg.edges, cfg.out_edges
-    unseen, on_stack, finished = 0, 1, 2
-    state = bytearray(cfg.vertex_count)
-    preorder, postorder, back = [cfg.entry], [], []
-    state[cfg.entry] = on_stack
-    stack = [(cfg.entry, iter(out_edges[cfg.entry]))]
-    while stack:
-        vertex, successors = stack[-1]
-        for edge in successors:
-            target = edges[edge].target
-            if state[target] == unseen:
-                state[target] = on_stack
-                preorder.append(target)
-                stack.append((target, iter(out_edges[target])))
-                break
-            if state[target] == on_stack:
-                back.append(edge)
-        else:
-            state[vertex] = finished
-            postorder.append(vertex)
-            stack.pop()
-    loops = (edge for edge in back if edges[edge].source == edges[edge].target)
-    return DepthFirst(tuple(preorder), tuple(postorder), frozenset(back), frozenset(loops))
+    return survey(cfg).dfs
 
 
 @remembers_recent
@@ -121,74 +161,43 @@ def loop_body(
     cfg: ControlFlowGraph, dfs: DepthFirst, entry: int, sources: Iterable[int]
 ) -> frozenset[int]:
     """Return `entry` and the vertices from which `sources` are reached without passing it."""
-
-    def before(vertex: int) -> Iterable[int]:
-        return () if vertex == entry else dfs.reached.intersection(cfg.sources(vertex))
-
-    return frozenset(closure({entry, *sources}, before))
+    vertices, edges, ends = cfg.vertex_count, len(cfg.edges), tuple(sources)
+    size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: entry, k.COUNT: len(ends)}
+    found = call(
+        k.loop_body,
+        size | {k.REACHED: len(dfs.preorder)},
+        *(*cfg.ends, dfs.preorder, ends, vertices + 1, edges, vertices, vertices, vertices),
+    )
+    return frozenset(vertex for vertex, inside in enumerate(found(9)) if inside)
 
 
 def immediate_dominators(cfg: ControlFlowGraph, dfs: DepthFirst) -> dict[int, int]:
     """Map each reached vertex to its immediate dominator; ENTRY to itself."""
-    # Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", 2001. Vertices stand for their
-    # places in the topological order, ENTRY for 0: what dominates comes first.
-    order = dfs.topological
-    place = {vertex: index for index, vertex in enumerate(order)}
-    before = [[place[s] for s in cfg.sources(vertex) if s in place] for vertex in order]
-    dominator = [0] + [-1] * (len(order) - 1)
-    changed = True
-    while changed:
-        changed = False
-        for vertex in range(1, len(order)):
-            best = -1  # some predecessor comes earlier in the order
-            for source in before[vertex]:
-                if dominator[source] >= 0:
-                    best = source if best < 0 else _meet(dominator, best, source)
-            if dominator[vertex] != best:
-                dominator[vertex] = best
-                changed = True
-    return {vertex: order[dominator[index]] for index, vertex in enumerate(order)}
+    dominator = _dominate(cfg, dfs, ())(11)
+    return {vertex: dominator[vertex] for vertex in dfs.topological}
 
 
-def _meet(dominator: list[int], left: int, right: int) -> int:
-    while left != right:
-        if left > right:
-            left = dominator[left]
-        else:
-            right = dominator[right]
-    return left
+def _dominate(
+    cfg: ControlFlowGraph, dfs: DepthFirst, back: tuple[int, ...]
+) -> Callable[[int], Any]:
+    vertices, edges = cfg.vertex_count, len(cfg.edges)
+    size = {k.VERTICES: vertices, k.EDGES: edges, k.COUNT: len(back)}
+    return call(
+        k.dominate,
+        size | {k.REACHED: len(dfs.topological)},
+        *(*cfg.ends, dfs.topological, back, vertices + 1, edges),
+        *(vertices, vertices, vertices, vertices, vertices, len(back)),
+    )
 
 
 @remembers_recent
 def proper_back_edges(cfg: ControlFlowGraph, dfs: DepthFirst) -> frozenset[int]:
     """Back edges whose target dominates their source."""
-    if dfs.back_edges == dfs.self_loops:
-        return dfs.back_edges
-    first, size = _dominator_intervals(dfs, immediate_dominators(cfg, dfs))
-    ends = ((edge, cfg.edges[edge].source, cfg.edges[edge].target) for edge in dfs.back_edges)
-    return frozenset(
-        edge
-        for edge, source, entry in ends
-        if first[entry] <= first[source] < first[entry] + size[entry]
-    )
-
-
-def _dominator_intervals(
-    dfs: DepthFirst, dominator: dict[int, int]
-) -> tuple[dict[int, int], dict[int, int]]:
-    """Arrange the dominator tree so that v dominates first[v] .. first[v] + size[v] - 1."""
-    inner = dfs.topological[1:]
-    size = dict.fromkeys(dfs.topological, 1)
-    for vertex in reversed(inner):
-        size[dominator[vertex]] += size[vertex]
-    root = dfs.topological[0]
-    first, free = {root: 0}, {root: 1}
-    for vertex in inner:
-        parent = dominator[vertex]
-        first[vertex] = free[parent]
-        free[parent] += size[vertex]
-        free[vertex] = first[vertex] + 1
-    return first, size
+    found = survey(cfg)
+    if found.dfs is dfs:
+        return found.proper
+    back = tuple(dfs.back_edges)
+    return frozenset(compress(back, _dominate(cfg, dfs, back)(12)))
 
 
 def is_reducible(cfg: ControlFlowGraph, dfs: DepthFirst) -> bool:

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
+from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first, is_reducible
+from simprof.profiler.graphs.plan_calls import call
 from simprof.simulator.values import dataclass
 
 # Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex.
@@ -38,7 +41,15 @@ class PathNumbering:
     dag: Dag  # The numbered graph
     num_paths: tuple[int, ...]  # NumPaths by vertex, exact; 0 for vertices that cannot be reached.
     values: tuple[int, ...]  # Val by dag edge
-    order: tuple[tuple[int, ...], ...]  # By vertex, its outgoing dag edges by ascending value
+
+    @cached_property
+    def order(self) -> tuple[tuple[int, ...], ...]:
+        """By vertex, its outgoing dag edges by ascending value."""
+        target, paths = self.dag.columns.target, self.num_paths
+        return tuple(
+            edges if len(edges) < 2 else tuple(sorted(edges, key=lambda e: paths[target[e]]))
+            for edges in self.dag.out_edges
+        )
 
     @property
     def total(self) -> int:
@@ -91,6 +102,7 @@ class PathNumbering:
         if not 0 <= path_sum < self.total:
             raise ValueError(f"{self.dag.cfg.name} has no path {path_sum} (paths: {self.total})")
         vertex, rest, path = self.dag.cfg.entry, path_sum, []
+        target = self.dag.columns.target
         while vertex != last:
             order = self.order[vertex]
             if not order:
@@ -99,7 +111,7 @@ class PathNumbering:
             edge = order[place - 1]
             path.append(edge)
             rest -= self.values[edge]
-            vertex = self.dag.edges[edge].target
+            vertex = target[edge]
         return tuple(path)
 
     def validate(self) -> None:
@@ -137,23 +149,16 @@ def number(dag: Dag) -> PathNumbering:
     A vertex's outgoing edges are valued in ascending order of their targets' NumPaths, which
     makes the greatest value least (EPP 5.2); ties stay in the order of edge ids.
     """
-    num_paths = [0] * dag.cfg.vertex_count
-    values = [0] * len(dag.edges)
-    order: list[tuple[int, ...]] = [()] * dag.cfg.vertex_count
-    num_paths[dag.cfg.exit] = 1
-    targets = [edge.target for edge in dag.edges]
-    for vertex in reversed(dag.topological[:-1]):
-        edges = dag.out_edges[vertex]
-        if len(edges) > 1:
-            ascending = tuple(sorted(edges, key=lambda edge: num_paths[targets[edge]]))
-            edges = edges if ascending == edges else ascending  # the dag's own takes no memory
-        order[vertex] = edges
-        total = 0
-        for edge in edges:
-            values[edge] = total
-            total += num_paths[targets[edge]]
-        num_paths[vertex] = total
-    return PathNumbering(dag, tuple(num_paths), tuple(values), tuple(order))
+    vertices, edges = dag.cfg.vertex_count, len(dag.columns.source)
+    size = {k.VERTICES: vertices, k.EDGES: edges, k.EXIT: dag.cfg.exit}
+    order = dag.dfs.topological
+    found = call(
+        k.number,
+        size | {k.REACHED: len(order)},
+        *(dag.columns.source, dag.columns.target, order),
+        *(vertices + 1, edges, edges, edges, vertices, edges),
+    )
+    return PathNumbering(dag, tuple(found(8)), tuple(found(9)))
 
 
 @remembers_recent
@@ -171,19 +176,33 @@ def find_cut_edges(
     - `per_vertex`: Whether `path_limit` is not the routine's, but each vertex's, as in EPP 5.3: the
       routine may have more paths, up to `total_limit`.
     """
+    threshold = path_threshold(path_limit, total_limit)
+    if not threshold:
+        return ()
+    if max(number(dag).num_paths) <= threshold:  # nearly always, and the numbers are wanted anyway
+        return ()
+    return choose_cuts(dag, threshold, total_limit, per_vertex)
+
+
+def path_threshold(path_limit: int | None, total_limit: int | None) -> int:
+    """Return the most paths that may lead from a vertex before edges are cut; 0: any number."""
+    if path_limit is None:
+        return 0
+    if path_limit < 1:
+        raise ValueError(f"path limit {path_limit} is less than 1")
+    return path_limit if total_limit is None else min(path_limit, total_limit)
+
+
+def choose_cuts(
+    dag: Dag, threshold: int, total_limit: int | None, per_vertex: bool
+) -> tuple[int, ...]:
+    """Choose the edges to cut of a graph with a vertex from which more than `threshold` lead."""
     # EPP's limit is a *threshold* for each vertex (`truncate`). As every cut adds dummy edges at
     # ENTRY, a routine may be left with many times that. So the limit is the first threshold, and
     # while it leaves the routine more paths than the limit, the threshold is lowered, no further
     # than that takes: the next higher one would leave it beyond the limit. Where no threshold that
     # was tried brings it within, which takes a limit of about the number of its branches or less,
     # the cuts are those that leave the fewest paths.
-    if path_limit is None:
-        return ()
-    if path_limit < 1:
-        raise ValueError(f"path limit {path_limit} is less than 1")
-    threshold = path_limit if total_limit is None else min(path_limit, total_limit)
-    if max(number(dag).num_paths) <= threshold:  # nearly always, and the numbers are wanted anyway
-        return ()
     limit: float = threshold
     if per_vertex:
         limit = inf if total_limit is None else total_limit
@@ -230,23 +249,17 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
     # Edges to EXIT, which end a path anyway, are not cut, nor those of ENTRY.
     # `dag`: Without cut edges.
     # `threshold`: The most paths that may lead from a vertex.
-    entry, exit_vertex = dag.cfg.entry, dag.cfg.exit
-    num_paths = [0] * dag.cfg.vertex_count
-    num_paths[exit_vertex] = 1
-    cuts: list[int] = []
-    targets = [edge.target for edge in dag.edges]
-    for vertex in reversed(dag.topological[:-1]):
-        total = sum(num_paths[targets[edge]] for edge in dag.out_edges[vertex])
-        if total > threshold and vertex != entry:
-            chosen, left = cuts_at(dag, vertex)
-            cuts += chosen
-            total = left if chosen else total
-        num_paths[vertex] = total
-    starts = set(dag.entry_dummy) | {dag.cfg.edges[edge].target for edge in cuts}
-    real = [edge for edge in dag.out_edges[entry] if dag.edges[edge].cfg_edge is not None]
-    total = sum(num_paths[dag.edges[edge].target] for edge in real)
-    paths = total + sum(num_paths[vertex] for vertex in starts)
-    return Truncation(threshold, tuple(sorted(cuts)), paths)
+    columns, order = dag.columns, dag.dfs.topological
+    vertices, edges = dag.cfg.vertex_count, len(columns.source)
+    size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: dag.cfg.entry, k.EXIT: dag.cfg.exit}
+    found = call(
+        k.truncate,
+        size | {k.REACHED: len(order), k.THRESHOLD: threshold},
+        *(columns.source, columns.target, columns.cfg_edge, order),
+        *(vertices + 1, edges, vertices, vertices, edges),
+    )
+    count, paths = found(0)[k.COUNT], found(0)[k.PATHS]
+    return Truncation(threshold, tuple(sorted(found(9)[:count])), paths)
 
 
 @dataclass(frozen=True)

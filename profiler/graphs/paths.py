@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
+from typing import Any, NamedTuple
 
+from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, remembers_recent
-from simprof.profiler.graphs.dag import Dag, DagEdge, make_dag
+from simprof.profiler.graphs.dag import NO_EDGES, Dag, DagEdge, Removal, make_dag
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.numbering import find_cut_edges
-from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from simprof.profiler.graphs.numbering import (
+    PathNumbering,
+    choose_cuts,
+    find_cut_edges,
+    path_threshold,
+)
+from simprof.profiler.graphs.plan_calls import Reals, call
+from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, find_tree
 from simprof.simulator.values import dataclass
 
 
@@ -84,15 +92,86 @@ def truncated_dag(
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 
+class NumberedPaths(NamedTuple):
+    """The paths of an acyclic graph, numbered, and their numbers moved onto chords."""
+
+    dag: Dag
+    numbering: PathNumbering
+    tree: SpanningTree
+    increments: ChordIncrements
+
+
+def number_paths(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    weights: Sequence[float],
+    *,
+    path_limit: int | None,
+    total_limit: int | None,
+    per_vertex: bool = False,
+    cuts: Collection[int] = (),
+    merged: Collection[int] = (),
+    root_in_tree: bool = True,
+) -> NumberedPaths:
+    """Do in one go what `make_dag`, `find_cut_edges`, `number`, `dag_tree` and `chord_increments`
+    do one after the other; parameters as there.
+    """
+    threshold = path_threshold(path_limit, total_limit)
+    given = frozenset(cuts) or NO_EDGES, frozenset(merged) or NO_EDGES
+    removal, found = _number_paths(cfg, dfs, weights, *given, threshold, root_in_tree)
+    if threshold and found(0)[k.PATHS] > threshold:
+        dag = removal.dag(cfg, dfs, found, _DAG)
+        more = frozenset(choose_cuts(dag, threshold, total_limit, per_vertex))
+        given = given[0] | more, given[1]
+        removal, found = _number_paths(cfg, dfs, weights, *given, 0, root_in_tree)
+    dag = removal.dag(cfg, dfs, found, _DAG)
+    source, target, edges = dag.columns.source, dag.columns.target, len(dag.columns.source)
+    root = (cfg.exit, cfg.entry) if root_in_tree else None
+    inside = tuple(map(bool, found(_TREE)[:edges]))
+    ends = tuple(zip(source, target, strict=True))
+    potential = tuple(found(_POTENTIAL))
+    return NumberedPaths(
+        dag,
+        PathNumbering(dag, tuple(found(_NUM_PATHS)), tuple(found(_VALUES)[:edges])),
+        SpanningTree(cfg.vertex_count, ends, inside, frozenset(), root),
+        ChordIncrements(tuple(found(_POTENTIAL + 1)[:edges]), potential, root=potential[cfg.exit]),
+    )
+
+
+# Places of arrays of `plan_kernel.plan`.
+_DAG, _NUM_PATHS, _VALUES, _TREE, _POTENTIAL = 13, 22, 23, 29, 34
+
+
+def _number_paths(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    weights: Sequence[float],
+    cuts: frozenset[int],
+    merged: frozenset[int],
+    threshold: int,
+    root_in_tree: bool,
+) -> tuple[Removal, Callable[[int], Any]]:
+    removal = Removal.of(cfg, dfs, cuts, merged)
+    (source, target, preorder, *rest), n, most = removal.pieces, cfg.vertex_count, removal.most
+    found = call(
+        k.plan,
+        removal.size | {k.THRESHOLD: threshold, k.ROOT: int(root_in_tree)},
+        *(Reals(weights), source, target, preorder, dfs.topological, *rest),
+        *(n + 1, most, most, most, n, most, Reals(most), most, most, Reals(most), n, most),
+        *(n + 1, n, n, 2 * most, n, most),
+    )
+    return removal, found
+
+
 @remembers_recent
 def dag_tree(dag: Dag, weights: Sequence[float], root_in_tree: bool = True) -> SpanningTree:
     """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3); `weights`
     are by edge id of its control-flow graph. `root_in_tree`: Whether EXIT -> ENTRY is in the tree,
     and no chord.
     """
-    ends = [(edge.source, edge.target) for edge in dag.edges]
     root = (dag.cfg.exit, dag.cfg.entry) if root_in_tree else None
-    return maximum_spanning_tree(dag.vertex_count, ends, dag.edge_weights(weights), root)
+    columns, by_edge = dag.columns, dag.edge_weights(weights)
+    return find_tree(dag.vertex_count, columns.source, columns.target, by_edge, root)
 
 
 def removed_forest(
@@ -106,10 +185,9 @@ def removed_forest(
     # The paths give the flow over the removed edges out of each vertex, and into each vertex. So
     # the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
     # a vertex |V| + w for each target of removed edges.
-    edges = [cfg.edges[edge] for edge in removed]
-    count = cfg.vertex_count
-    ends = [(edge.source, count + edge.target) for edge in edges]
-    return maximum_spanning_tree(2 * count, ends, [weights[edge.id] for edge in edges], None)
+    (source, target), count = cfg.ends, cfg.vertex_count
+    sources, targets = [source[edge] for edge in removed], [count + target[e] for e in removed]
+    return find_tree(2 * count, sources, targets, [weights[edge] for edge in removed], None)
 
 
 def edge_counts(

@@ -24,8 +24,23 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
-from simprof.profiler.graphs.loops import DepthFirst, depth_first, live_edges, natural_loops
+from simprof.profiler.graphs import plan_kernel as k
+from simprof.profiler.graphs.cfg import (
+    ControlFlowGraph,
+    check_vertices,
+    closure,
+    remembers_recent,
+)
+from simprof.profiler.graphs.loops import (
+    DepthFirst,
+    depth_first,
+    live_edges,
+    natural_loops,
+    proper_back_edges,
+    survey,
+)
+from simprof.profiler.graphs.plan_calls import Reals, call
+from simprof.profiler.graphs.plan_kernel import find_root as find_root
 from simprof.profiler.request.weights import Guess
 from simprof.simulator.values import dataclass
 
@@ -162,18 +177,41 @@ def maximum_spanning_tree(
     `ends`: (source, target) by edge. `root_edge`: (EXIT, ENTRY), which is put into the tree first,
     or None. `excluded`: Edges that may not be in the tree.
     """
-    barred = frozenset(excluded)
-    parent = list(range(vertex_count))
-    if root_edge is not None:
-        parent[root_edge[0]] = root_edge[1]
-    in_tree = [False] * len(ends)
-    # The sort is stable with reverse too: equal weights stay in the order of their ids.
-    for edge in sorted(range(len(ends)), key=weights.__getitem__, reverse=True):
-        source, target = find_root(parent, ends[edge][0]), find_root(parent, ends[edge][1])
-        if source != target and edge not in barred:
-            parent[source] = target
-            in_tree[edge] = True
-    return SpanningTree(vertex_count, tuple(ends), tuple(in_tree), barred, root_edge)
+    if not ends:
+        return SpanningTree(vertex_count, (), (), frozenset(excluded), root_edge)
+    source, target = zip(*ends, strict=True)
+    check_vertices(vertex_count, source, target)
+    return find_tree(vertex_count, source, target, weights, root_edge, excluded)
+
+
+def find_tree(
+    vertex_count: int,
+    source: Sequence[int],
+    target: Sequence[int],
+    weights: Sequence[float],
+    root_edge: tuple[int, int] | None,
+    excluded: Collection[int] = (),
+) -> SpanningTree:
+    """Do what `maximum_spanning_tree` does, with known vertices at both ends, by edge."""
+    edges = len(source)
+    barred = [0] * edges
+    for edge in excluded:
+        barred[edge] = 1
+    leave, entry = root_edge or (0, 0)
+    found = call(
+        k.spanning_tree,
+        {
+            k.VERTICES: vertex_count,
+            k.EDGES: edges,
+            k.ENTRY: entry,
+            k.EXIT: leave,
+            k.ROOT: root_edge is not None,
+        },
+        *(Reals(weights), source, target, barred, edges, edges, Reals(edges), vertex_count, edges),
+    )
+    ends = tuple(zip(source, target, strict=True))
+    in_tree = tuple(map(bool, found(9)))
+    return SpanningTree(vertex_count, ends, in_tree, frozenset(excluded), root_edge)
 
 
 def edge_tree(cfg: ControlFlowGraph, weights: Sequence[float]) -> SpanningTree:
@@ -182,14 +220,6 @@ def edge_tree(cfg: ControlFlowGraph, weights: Sequence[float]) -> SpanningTree:
     live = live_edges(cfg, depth_first(cfg))
     dead = [edge.id for edge in cfg.edges if edge.id not in live]
     return maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry), dead)
-
-
-def find_root(parent: list[int], vertex: int) -> int:
-    """Return what stands for the set that a vertex is in, of disjoint sets kept as a forest."""
-    while parent[vertex] != vertex:
-        parent[vertex] = parent[parent[vertex]]
-        vertex = parent[vertex]
-    return vertex
 
 
 @remembers_recent
@@ -205,22 +235,20 @@ def chord_increments(
     if root_edge is None:
         raise ValueError("event counting needs the edge EXIT -> ENTRY, in the tree or as a chord")
     exit_vertex, entry = root_edge
-    potential: dict[int, int] = {entry: 0}
-    work = [entry]
-    neighbours = tree.neighbours()
-    while work:
-        vertex = work.pop()
-        for edge, other, sign in neighbours[vertex]:
-            if other not in potential:
-                value = values[edge] if edge < len(values) else 0
-                potential[other] = potential[vertex] + sign * value
-                work.append(other)
-    increments = [0] * len(values)
-    for chord in tree.chords:
-        source, target = tree.ends[chord]
-        increments[chord] = values[chord] + potential[source] - potential[target]
-    by_vertex = tuple(potential.get(vertex, 0) for vertex in range(tree.vertex_count))
-    return ChordIncrements(tuple(increments), by_vertex, root=potential[exit_vertex])
+    vertices, edges = tree.vertex_count, len(values)
+    source, target = zip(*tree.ends, strict=True) if edges else ((), ())
+    barred = [0] * edges
+    for edge in tree.excluded:
+        barred[edge] = 1
+    size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: entry, k.EXIT: exit_vertex}
+    found = call(
+        k.count_events,
+        size | {k.ROOT: int(tree.root_edge is not None)},
+        *(source, target, tree.in_tree, barred, values),
+        *(vertices + 1, vertices, vertices, 2 * edges, vertices, edges),
+    )
+    potential = tuple(found(10))
+    return ChordIncrements(tuple(found(11)), potential, root=potential[exit_vertex])
 
 
 PLAIN = Guess()
@@ -241,67 +269,46 @@ def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst, guess: Guess = PLAIN) -> t
     # Each loop iterates `guess.multiplier` times, a loop's flow leaves evenly through its exit
     # edges, and what remains at a vertex leaves through its other edges, evenly if the guess does
     # not say otherwise.
-    assigned: dict[int, float] = {}
-    exits_of = {loop.entry: loop.exits for loop in natural_loops(cfg, dfs)}
-    exit_edges = frozenset(edge for exits in exits_of.values() for edge in exits)
-    heads = _loop_heads(cfg, dfs, guess)
-    for vertex in dfs.topological:
-        into = (edge for edge in cfg.in_edges[vertex] if edge not in dfs.back_edges)
-        weight = sum(assigned[e] for e in into if cfg.edges[e].source in dfs.reached)  # rule 1
-        if vertex == cfg.entry:
-            weight = 1.0
-        exits = exits_of.get(vertex)
-        if exits is not None:
-            for edge in exits:  # rule 2
-                assigned.setdefault(edge, weight / len(exits))
-            weight *= guess.multiplier
-        rest = []  # rule 3
-        for edge in cfg.out_edges[vertex]:
-            if edge in exit_edges:
-                weight -= assigned[edge]
-            else:
-                rest.append(edge)
-        assigned |= _split(cfg, rest, weight, guess, heads)
-    return tuple(assigned.get(edge.id, 0.0) for edge in cfg.edges)
+    known = survey(cfg)
+    if known.dfs is dfs and guess == PLAIN:
+        return known.heuristic
+    vertices, edges = cfg.vertex_count, len(cfg.edges)
+    back, proper = tuple(dfs.back_edges), proper_back_edges(cfg, dfs)
+    size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: cfg.entry, k.COUNT: len(back)}
+    found = call(
+        k.heuristic,
+        size | {k.REACHED: len(dfs.topological)},
+        Reals(_numbers(guess)),
+        *(*cfg.ends, dfs.topological, back, [edge in proper for edge in back]),
+        *(_leading(cfg, dfs, guess), vertices + 1, edges, vertices + 1, edges, vertices),
+        *(edges, vertices, vertices, vertices, edges, edges, Reals(edges)),
+    )
+    return tuple(found(19))
+
+
+def _numbers(guess: Guess) -> tuple[float, ...]:
+    shares = (guess.fall_through, guess.loops)
+    return guess.multiplier, *(-1.0 if share is None else share for share in shares)
 
 
 def edge_shares(cfg: ControlFlowGraph, dfs: DepthFirst, guess: Guess) -> tuple[float, ...]:
     """Return the share of its source's executions that each edge gets, by edge; 0 of dead ones."""
-    shares: dict[int, float] = {}
-    heads = _loop_heads(cfg, dfs, guess)
-    for vertex in dfs.preorder:
-        shares |= _split(cfg, cfg.out_edges[vertex], 1.0, guess, heads)
-    return tuple(shares.get(edge.id, 0.0) for edge in cfg.edges)
-
-
-def _split(
-    cfg: ControlFlowGraph,
-    edges: Sequence[int],
-    weight: float,
-    guess: Guess,
-    heads: Mapping[int, frozenset[int]],
-) -> dict[int, float]:
-    """Share a weight among edges of one vertex, by edge id."""
-    favoured, part = list(edges[:1]), guess.fall_through
-    if guess.loops is not None:
-        towards = [edge for edge in edges if _leads_to_loop(cfg, edge, heads)]
-        if 0 < len(towards) < len(edges):
-            favoured, part = towards, guess.loops
-    if part is None or len(favoured) == len(edges):
-        return dict.fromkeys(edges, weight / len(edges)) if edges else {}
-    others = [edge for edge in edges if edge not in favoured]
-    return dict.fromkeys(favoured, weight * part / len(favoured)) | dict.fromkeys(
-        others, weight * (1 - part) / len(others)
+    vertices, edges = cfg.vertex_count, len(cfg.edges)
+    found = call(
+        k.edge_shares,
+        {k.VERTICES: vertices, k.EDGES: edges, k.REACHED: len(dfs.preorder)},
+        *(Reals(_numbers(guess)), cfg.ends[0], dfs.preorder, _leading(cfg, dfs, guess)),
+        *(vertices + 1, edges, Reals(edges)),
     )
+    return tuple(found(7))
 
 
-def _loop_heads(
-    cfg: ControlFlowGraph, dfs: DepthFirst, guess: Guess
-) -> Mapping[int, frozenset[int]]:
-    """Return the bodies of natural loops by entry; nothing where the guess favours no loops."""
+def _leading(cfg: ControlFlowGraph, dfs: DepthFirst, guess: Guess) -> Sequence[int] | int:
+    """Return which edges lead to a loop; zeros where the guess favours none."""
     if guess.loops is None:
-        return {}
-    return {loop.entry: loop.body for loop in natural_loops(cfg, dfs)}
+        return len(cfg.edges)
+    heads = {loop.entry: loop.body for loop in natural_loops(cfg, dfs)}
+    return [_leads_to_loop(cfg, edge.id, heads) for edge in cfg.edges]
 
 
 def _leads_to_loop(cfg: ControlFlowGraph, edge: int, heads: Mapping[int, frozenset[int]]) -> bool:

@@ -11,9 +11,12 @@ starts (the dummy ENTRY -> w) (EPP, section 4).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, count
 
+from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.plan_calls import call
 from simprof.profiler.graphs.spanning import SpanningTree
 from simprof.profiler.plan.actions import (
     Action,
@@ -121,42 +124,37 @@ def choose_steps(
     # ENTRY may hold a whole way between them: there the register is set before EXIT, and no count
     # moves up past where it is set.
     joins, leaves = detours.joins | {graph.cfg.exit}, detours.leaves
-    initial, static_region = frontier(
-        graph, lambda edge, vertex: tree.in_tree[edge] and vertex not in joins, forwards=True
-    )
-    final, counted_region = frontier(
-        graph,
-        lambda edge, vertex: tree.in_tree[edge] and vertex not in leaves and edge not in initial,
-        forwards=False,
-    )
+    source, target = graph.columns.source, graph.columns.target
+    may = [
+        inside and vertex not in joins for inside, vertex in zip(tree.in_tree, target, strict=True)
+    ]
+    initial, static_region = frontier(graph, may, forwards=True)
+    may = [
+        inside and vertex not in leaves for inside, vertex in zip(tree.in_tree, source, strict=True)
+    ]
+    for edge in initial:
+        may[edge] = False
+    final, counted_region = frontier(graph, may, forwards=False)
     return RegisterSteps(increments, initial, final, static_region, counted_region, root)
 
 
 def frontier(
-    graph: Dag,
-    passes: Callable[[int, int], bool],  # Whether an edge may be followed to this vertex
-    *,
-    forwards: bool,
+    graph: Dag, may: Sequence[bool], *, forwards: bool
 ) -> tuple[frozenset[int], frozenset[int]]:
-    """Follow edges from ENTRY, or from EXIT, as long as they are the only way to where they lead.
-    Returns the edges at which that ends, and the vertices passed.
+    """Follow edges from ENTRY, or from EXIT, as long as they `may` be followed and are the only way
+    to where they lead. Returns the edges at which that ends, and the vertices passed.
     """
-    onward, backward = graph.out_edges, graph.in_edges
+    vertices, edges = graph.vertex_count, len(may)
+    source, target, start = graph.columns.source, graph.columns.target, graph.cfg.entry
     if not forwards:
-        onward, backward = backward, onward
-    stops: set[int] = set()
-    passed: set[int] = set()
-    work = [graph.cfg.entry if forwards else graph.cfg.exit]
-    while work:
-        for edge in onward[work.pop()]:
-            vertex = graph.edges[edge].target if forwards else graph.edges[edge].source
-            only_way = len(backward[vertex]) == 1
-            if only_way and passes(edge, vertex):
-                passed.add(vertex)
-                work.append(vertex)
-            else:
-                stops.add(edge)
-    return frozenset(stops), frozenset(passed)
+        source, target, start = target, source, graph.cfg.exit
+    found = call(
+        k.frontier,
+        {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: start},
+        *(source, target, may, vertices + 1, edges, vertices, vertices, edges, vertices),
+    )
+    stops, passed = (frozenset(compress(count(), found(place))) for place in (8, 9))
+    return stops, passed
 
 
 def place(

@@ -123,8 +123,8 @@ def test_mutants_are_chosen_by_name_or_file() -> None:
 
 
 def test_the_list_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--list", "spanning"]) == 0
-    assert "profiler/graphs/spanning.py: the tree is the lightest" in capsys.readouterr().out
+    assert main(["--list", "plan_kernel"]) == 0
+    assert "profiler/graphs/plan_kernel.py: the tree is the lightest" in capsys.readouterr().out
 
 
 # A small tree
@@ -229,7 +229,7 @@ def test_breaks_of_kernels_are_not_tried_with_kernels_of_before() -> None:
 def test_a_pattern_of_no_mutant_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     """Others beside it match: a misspelt one would have gone unnoticed."""
     with pytest.raises(SystemExit):
-        main(["--list", "spanning", "nothing like it"])
+        main(["--list", "plan_kernel", "nothing like it"])
     assert "no mutant has 'nothing like it'" in capsys.readouterr().err
 
 

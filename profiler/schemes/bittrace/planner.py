@@ -250,7 +250,8 @@ def _counts(
     `initial`: The edges that set the register.
     """
     # A vertex with one way out is no predicate: nothing is appended from there on.
-    return frontier(codes.dag, lambda edge, _: merged and edge not in initial, forwards=False)
+    may = [merged and edge not in initial for edge in range(len(codes.dag.columns.source))]
+    return frontier(codes.dag, may, forwards=False)
 
 
 def _actions(

@@ -19,20 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, number
-from simprof.profiler.graphs.paths import (
-    PathRecord,
-    dag_tree,
-    path_record,
-    removed_forest,
-    truncated_dag,
-)
-from simprof.profiler.graphs.spanning import (
-    ChordIncrements,
-    SpanningTree,
-    chord_increments,
-    given_weights,
-)
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
+from simprof.profiler.graphs.paths import PathRecord, number_paths, path_record, removed_forest
+from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, given_weights
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place
@@ -121,10 +110,15 @@ def plan_pp(
         return min(rivals, key=expected_cost)
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
-    dag = truncated_dag(cfg, dfs, path_limit, total_limit, per_vertex)
-    numbering = number(dag)
-    tree = dag_tree(dag, edge_weights, root is RootEdge.TREE)
-    increments = chord_increments(tree, numbering.values, (cfg.exit, cfg.entry))
+    dag, numbering, tree, increments = number_paths(
+        cfg,
+        dfs,
+        edge_weights,
+        path_limit=path_limit,
+        total_limit=total_limit,
+        per_vertex=per_vertex,
+        root_in_tree=root is RootEdge.TREE,
+    )
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]
     placement = place(dag, tree, increments.increments, open_edges, root=increments.root)

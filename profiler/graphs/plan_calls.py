@@ -1,0 +1,112 @@
+"""Calls of `plan_kernel`: as machine code where that is at hand and numbers fit, else in Python."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from simprof.profiler.graphs import plan_kernel as k
+from simprof.simulator.cpu import compiled
+
+_LIMIT = 1 << 61  # What sums of paths and values do not exceed in 64-bit words, added up twice
+_EXACT = 1 << 53  # Integers below are exact as floats
+_WORD = 8
+
+
+class Reals:
+    """An array of weights, or the length of one of zeros: all other arrays hold integers."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: Sequence[float] | int) -> None:
+        self.values = values
+
+
+Piece = Sequence[int] | Reals | int
+"""What a kernel gets: an array that is copied, or the length of one of zeros."""
+
+
+def call(
+    function: Callable[..., int], size: dict[int, int], *pieces: Piece
+) -> Callable[[int], array[Any] | list[Any]]:
+    """Call a function of the kernel; returns what returns its arrays as they are then, by place.
+
+    - `size`: What is known of its first array, by index.
+    - `pieces`: The other arrays.
+    """
+    sizes = [0] * k.SIZES
+    for index, known in size.items():
+        sizes[index] = known
+    native = _natives().get(function.__name__)
+    if native is not None:
+        try:
+            found = _call_native(native, sizes, pieces)
+        except OverflowError:  # a number is too large already
+            found = None
+        if found is not None:
+            return found
+    return _in_python(function, sizes, pieces)
+
+
+def _in_python(
+    function: Callable[..., int], sizes: list[int], pieces: Sequence[Piece]
+) -> Callable[[int], list[Any]]:
+    arrays: list[list[Any]] = [sizes]
+    for piece in pieces:
+        given = piece.values if isinstance(piece, Reals) else piece
+        zero: float = 0.0 if isinstance(piece, Reals) else 0
+        arrays.append([zero] * given if isinstance(given, int) else list(given))
+    function(*arrays)
+    return arrays.__getitem__
+
+
+def _call_native(
+    native: Callable[[int], int], sizes: list[int], pieces: Sequence[Piece]
+) -> Callable[[int], array[Any]] | None:
+    at = len(pieces) + 2
+    places = [at]
+    parts: list[bytes | array[Any]] = [array("q", [_LIMIT, *sizes[k.LIMIT + 1 :]])]
+    at += len(sizes)
+    for piece in pieces:
+        places.append(at)
+        kind, given = ("d", piece.values) if isinstance(piece, Reals) else ("q", piece)
+        if isinstance(given, int):
+            parts.append(bytes(_WORD * given))
+            at += given
+            continue
+        if kind == "d":
+            _check_exact(given)
+        parts.append(given if isinstance(given, array) else array(kind, given))
+        at += len(given)
+    places.append(at)
+    block = array("q", places)
+    block.frombytes(b"".join(parts))
+    if native(block.buffer_info()[0]) != k.DONE:
+        return None
+
+    def read(number: int) -> array[Any]:
+        part = block[places[number] : places[number + 1]]
+        if number and isinstance(pieces[number - 1], Reals):
+            return array("d", part.tobytes())
+        return part
+
+    return read
+
+
+def _check_exact(values: Sequence[float]) -> None:
+    if values and not -_EXACT <= min(values) <= max(values) <= _EXACT:
+        raise OverflowError
+
+
+def _natives() -> dict[str, Callable[[int], int]]:
+    if not _functions and not compiled.is_plain() and compiled.is_at_hand(_NATIVE):
+        from simprof.profiler.graphs import plan_native
+
+        found = vars(plan_native).items()
+        _functions.update({x: each for x, each in found if isinstance(each, compiled.CFunction)})
+    return _functions
+
+
+_NATIVE = "simprof.profiler.graphs.plan_native"
+_functions: dict[str, Callable[[int], int]] = {}

@@ -1,0 +1,639 @@
+"""The algorithms of planning on the edges of one graph, one number after the other.
+
+Depth-first search, dominators, natural loops, BL94's weights; the acyclic graph, the numbers of its
+paths, where it is cut; spanning trees and what event counting moves onto their chords. What they
+mean stands where they are called: `loops`, `spanning`, `dag`, `numbering`.
+"""
+
+# These functions are Python's, on lists of numbers of any size, and `plan_native` compiles them, on
+# arrays of 64-bit words. `plan_calls` chooses. They use numbers and these arrays only: `size` has
+# how many there are of what, those that have no other length are as long as is written there, and
+# those that are not given are zero. Vertices and edges are numbered from 0.
+
+from __future__ import annotations
+
+from typing import Any
+
+# Numbers of a graph; a function gets those that it needs, and puts in what it has found.
+#
+# LIMIT: what sums must not exceed, where numbers have 64 bits; 0: they may have any size
+# VERTICES, EDGES: how many there are
+# ENTRY, EXIT: their vertices; in `loop_body` ENTRY is the loop's
+# ROOT: whether EXIT -> ENTRY is in the tree
+# REACHED: vertices that can be reached from ENTRY
+# COUNT: back edges, removed edges, sources of a loop, cut edges: what the function is about
+# OTHERS: self-loops, proper back edges, dummy edges
+# THRESHOLD: paths from a vertex beyond which it is cut
+# PATHS: paths that are left then; of `plan`, the most from any vertex
+LIMIT, VERTICES, EDGES, ENTRY, EXIT, ROOT, REACHED, COUNT, OTHERS, THRESHOLD, PATHS = range(11)
+SIZES = 11
+
+# What a guess takes for granted: see `weights.Guess`. A share that is not given is -1.
+MULTIPLIER, FALL_THROUGH, LOOPS = range(3)
+
+DONE, TOO_LARGE = 0, 1  # Results: TOO_LARGE where a sum would exceed the limit
+
+UNSEEN, ON_STACK, FINISHED = 0, 1, 2
+BACK, PROPER = 1, 2
+
+Words = Any  # an array of numbers
+
+
+def by_vertex(vertices: int, edges: int, ends: Words, first: Words, ordered: Words) -> None:
+    """Sort edges by the vertices at one of their ends: those of v are first[v] to first[v + 1]."""
+    for vertex in range(vertices + 1):
+        first[vertex] = 0
+    for edge in range(edges):
+        first[ends[edge]] += 1
+    for vertex in range(vertices):
+        first[vertex + 1] += first[vertex]
+    for back in range(edges):
+        edge = edges - 1 - back
+        first[ends[edge]] -= 1
+        ordered[first[ends[edge]]] = edge
+
+
+def sort(items: Words, spare: Words, begin: int, end: int, key: Words) -> None:
+    """Sort items[begin:end] by ascending key; of equal ones the order stays."""
+    width = 1
+    while width < end - begin:
+        low = begin
+        while low < end:
+            middle = min(low + width, end)
+            high = min(middle + width, end)
+            left, right = low, middle
+            for at in range(low, high):
+                if left < middle and (right >= high or key[items[left]] <= key[items[right]]):
+                    spare[at] = items[left]
+                    left += 1
+                else:
+                    spare[at] = items[right]
+                    right += 1
+            low = high
+        for at in range(begin, end):
+            items[at] = spare[at]
+        width *= 2
+
+
+# -- Loops
+
+
+def depth_first(
+    size: Words, source: Words, target: Words, first: Words, ordered: Words, state: Words,
+    cursor: Words, stack: Words, preorder: Words, postorder: Words, back: Words,
+) -> int:  # fmt: skip
+    """Search from ENTRY; find both orders and, in `back`, the back edges as they are met."""
+    by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    for vertex in range(size[VERTICES]):
+        cursor[vertex] = first[vertex]
+    entry = size[ENTRY]
+    state[entry] = ON_STACK
+    preorder[0] = stack[0] = entry
+    reached, finished, count, depth = 1, 0, 0, 1
+    while depth > 0:
+        vertex = stack[depth - 1]
+        if cursor[vertex] == first[vertex + 1]:
+            state[vertex] = FINISHED
+            postorder[finished] = vertex
+            finished += 1
+            depth -= 1
+            continue
+        edge = ordered[cursor[vertex]]
+        cursor[vertex] += 1
+        to = target[edge]
+        if state[to] == UNSEEN:
+            state[to] = ON_STACK
+            preorder[reached] = stack[depth] = to
+            reached += 1
+            depth += 1
+        elif state[to] == ON_STACK:
+            back[count] = edge
+            count += 1
+    size[REACHED], size[COUNT] = reached, count
+    return DONE
+
+
+def dominate(
+    size: Words, source: Words, target: Words, order: Words, back: Words, first: Words,
+    ordered: Words, place: Words, covered: Words, begin: Words, free: Words, dominator: Words,
+    proper: Words,
+) -> int:  # fmt: skip
+    """Find the immediate dominators of what is in `order`, which is topological, and whether each
+    of the back edges is `proper`: its target dominates its source.
+    """
+    # Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm", 2001. Places in the topological
+    # order, from 1 on: what dominates comes first. A vertex without dominator has -1.
+    by_vertex(size[VERTICES], size[EDGES], target, first, ordered)
+    for vertex in range(size[VERTICES]):
+        dominator[vertex] = -1
+    for at in range(size[REACHED]):
+        place[order[at]] = at + 1
+    dominator[order[0]] = order[0]
+    changed = True
+    while changed:
+        changed = False
+        for at in range(1, size[REACHED]):
+            vertex = order[at]
+            best = -1  # some predecessor comes earlier in the order
+            for k in range(first[vertex], first[vertex + 1]):
+                before = source[ordered[k]]
+                if dominator[before] >= 0:
+                    best = before if best < 0 else meet(dominator, place, best, before)
+            if dominator[vertex] != best:
+                dominator[vertex] = best
+                changed = True
+    # The dominator tree is arranged so that v dominates begin[v] to begin[v] + covered[v] - 1.
+    for at in range(size[REACHED]):
+        covered[order[at]] = 1
+    for back_at in range(1, size[REACHED]):
+        vertex = order[size[REACHED] - back_at]
+        covered[dominator[vertex]] += covered[vertex]
+    free[order[0]] = 1
+    for at in range(1, size[REACHED]):
+        vertex = order[at]
+        above = dominator[vertex]
+        begin[vertex] = free[above]
+        free[above] += covered[vertex]
+        free[vertex] = begin[vertex] + 1
+    for at in range(size[COUNT]):
+        below, above = source[back[at]], target[back[at]]
+        inside = begin[below] - begin[above]
+        proper[at] = 1 if 0 <= inside < covered[above] else 0
+    return DONE
+
+
+def meet(dominator: Words, place: Words, left: int, right: int) -> int:
+    """Return the nearest vertex that dominates two, as far as is known."""
+    while left != right:
+        if place[left] > place[right]:
+            left = dominator[left]
+        else:
+            right = dominator[right]
+    return left
+
+
+def loop_body(
+    size: Words, source: Words, target: Words, order: Words, ends: Words, first: Words,
+    ordered: Words, reached: Words, stack: Words, body: Words,
+) -> int:  # fmt: skip
+    """Mark ENTRY and the vertices from which `ends` are reached without passing it."""
+    by_vertex(size[VERTICES], size[EDGES], target, first, ordered)
+    for at in range(size[REACHED]):
+        reached[order[at]] = 1
+    body[size[ENTRY]] = 1
+    depth = 0
+    for at in range(size[COUNT]):
+        if body[ends[at]] == 0:
+            body[ends[at]] = 1
+            stack[depth] = ends[at]
+            depth += 1
+    close(1, depth, source, first, ordered, reached, stack, body)
+    return DONE
+
+
+def close(
+    mark: int, depth: int, source: Words, first: Words, ordered: Words, reached: Words,
+    stack: Words, body: Words,
+) -> None:  # fmt: skip
+    """Mark what leads to the vertices on the stack, as far as it is reached and not yet marked."""
+    while depth > 0:
+        depth -= 1
+        vertex = stack[depth]
+        for k in range(first[vertex], first[vertex + 1]):
+            before = source[ordered[k]]
+            if body[before] != mark and reached[before] != 0:
+                body[before] = mark
+                stack[depth] = before
+                depth += 1
+
+
+# -- Weights
+
+
+def heuristic(
+    size: Words, guess: Words, source: Words, target: Words, order: Words, back: Words,
+    proper: Words, leads: Words, out_first: Words, out_edges: Words, in_first: Words,
+    in_edges: Words, reached: Words, kind: Words, head: Words, body: Words, stack: Words,
+    is_exit: Words, exits: Words, weight: Words,
+) -> int:  # fmt: skip
+    """Weigh edges as BL94's section 5 does, in one traversal of the topological `order`."""
+    # `proper` is by place in `back`; `leads`: whether an edge leads to a loop, where the guess says
+    # something of those. The vertices of a loop come behind its entry, so that its exits are found
+    # in time when the traversal comes to that.
+    vertices, edges = size[VERTICES], size[EDGES]
+    by_vertex(vertices, edges, source, out_first, out_edges)
+    by_vertex(vertices, edges, target, in_first, in_edges)
+    for at in range(size[REACHED]):
+        reached[order[at]] = 1
+    for at in range(size[COUNT]):
+        kind[back[at]] = BACK
+        if proper[at] != 0:
+            kind[back[at]] = PROPER
+            head[target[back[at]]] = 1
+    for at in range(size[REACHED]):
+        vertex = order[at]
+        whole = 0.0  # rule 1
+        for k in range(in_first[vertex], in_first[vertex + 1]):
+            edge = in_edges[k]
+            if kind[edge] == 0 and reached[source[edge]] != 0:
+                whole += weight[edge]
+        if vertex == size[ENTRY]:
+            whole = 1.0
+        if head[vertex] != 0:
+            mark = vertex + 1
+            body[vertex] = mark
+            depth = 0
+            for k in range(in_first[vertex], in_first[vertex + 1]):
+                edge = in_edges[k]
+                if kind[edge] == PROPER and body[source[edge]] != mark:
+                    body[source[edge]] = mark
+                    stack[depth] = source[edge]
+                    depth += 1
+            close(mark, depth, source, in_first, in_edges, reached, stack, body)
+            count = 0
+            for place in range(at, size[REACHED]):
+                inside = order[place]
+                if body[inside] == mark:
+                    for k in range(out_first[inside], out_first[inside + 1]):
+                        if body[target[out_edges[k]]] != mark:
+                            exits[count] = out_edges[k]
+                            count += 1
+            for k in range(count):  # rule 2
+                if is_exit[exits[k]] == 0:
+                    is_exit[exits[k]] = 1
+                    weight[exits[k]] = whole / count
+            whole *= guess[MULTIPLIER]
+        rest = 0  # rule 3
+        for k in range(out_first[vertex], out_first[vertex + 1]):
+            edge = out_edges[k]
+            if is_exit[edge] != 0:
+                whole -= weight[edge]
+            else:
+                exits[rest] = edge
+                rest += 1
+        share(exits, 0, rest, guess, leads, whole, weight)
+    return DONE
+
+
+def edge_shares(
+    size: Words, guess: Words, source: Words, order: Words, leads: Words, first: Words,
+    ordered: Words, weight: Words,
+) -> int:  # fmt: skip
+    """Share 1 among the edges of each vertex in `order`."""
+    by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    for at in range(size[REACHED]):
+        vertex = order[at]
+        share(ordered, first[vertex], first[vertex + 1], guess, leads, 1.0, weight)
+    return DONE
+
+
+def share(
+    edges: Words, begin: int, end: int, guess: Words, leads: Words, whole: float, weight: Words
+) -> None:
+    """Share a weight among edges of one vertex."""
+    count = end - begin
+    favoured, towards, part = 1, False, guess[FALL_THROUGH]
+    if guess[LOOPS] >= 0:
+        leading = 0
+        for at in range(begin, end):
+            leading += leads[edges[at]]
+        if 0 < leading < count:
+            favoured, towards, part = leading, True, guess[LOOPS]
+    even = part < 0 or favoured >= count
+    for at in range(begin, end):
+        edge = edges[at]
+        if even:
+            weight[edge] = whole / count
+        elif (leads[edge] != 0) if towards else at == begin:
+            weight[edge] = whole * part / favoured
+        else:
+            weight[edge] = whole * (1 - part) / (count - favoured)
+
+
+# -- A graph's survey: all of these, which nearly every plan needs
+
+
+def survey(
+    size: Words, guess: Words, source: Words, target: Words, out_first: Words, out_edges: Words,
+    in_first: Words, in_edges: Words, state: Words, cursor: Words, stack: Words, preorder: Words,
+    postorder: Words, order: Words, back: Words, place: Words, covered: Words, begin: Words,
+    free: Words, dominator: Words, proper: Words, leads: Words, reached: Words, kind: Words,
+    head: Words, body: Words, is_exit: Words, exits: Words, weight: Words,
+) -> int:  # fmt: skip
+    """Search from ENTRY, find dominators and proper back edges, and weigh edges."""
+    depth_first(
+        size, source, target, out_first, out_edges, state, cursor, stack, preorder, postorder, back
+    )
+    for at in range(size[REACHED]):
+        order[at] = postorder[size[REACHED] - 1 - at]
+    dominate(
+        size, source, target, order, back, in_first, in_edges, place, covered, begin, free,
+        dominator, proper,
+    )  # fmt: skip
+    return heuristic(
+        size, guess, source, target, order, back, proper, leads, out_first, out_edges, in_first,
+        in_edges, reached, kind, head, body, stack, is_exit, exits, weight,
+    )  # fmt: skip
+
+
+# -- The acyclic graph
+
+
+def make_dag(
+    size: Words, source: Words, target: Words, preorder: Words, removed: Words, turns: Words,
+    gone: Words, reached: Words, leaves: Words, starts: Words, ends: Words, dag_source: Words,
+    dag_target: Words, dag_edge: Words, first: Words, stands: Words,
+) -> int:  # fmt: skip
+    """Put dummy edges in the place of removed ones, and of self-loops (`turns`) nothing."""
+    # Real edges come first; of dummy edge number d (from 0) `stands` has the edges that it stands
+    # for, first[d] to first[d + 1]. `dag_edge` is -1 of dummies. `starts`, `ends`: by vertex, the
+    # dag's edge ENTRY -> v and v -> EXIT, + 1.
+    entry, leave = size[ENTRY], size[EXIT]
+    for at in range(size[REACHED]):
+        reached[preorder[at]] = 1
+    for at in range(size[COUNT]):
+        gone[removed[at]] = 1
+        if source[removed[at]] == entry:
+            leaves[entry] = 1
+    for at in range(size[OTHERS]):
+        gone[turns[at]] = 1
+    count = 0
+    for edge in range(size[EDGES]):
+        if reached[source[edge]] != 0 and gone[edge] == 0:
+            dag_source[count], dag_target[count], dag_edge[count] = source[edge], target[edge], edge
+            leaves[source[edge]] = 1
+            count += 1
+    real = count
+    for at in range(size[COUNT]):
+        to = target[removed[at]]
+        if to != leave and starts[to] == 0:
+            dag_source[count], dag_target[count], dag_edge[count] = entry, to, -1
+            count += 1
+            starts[to] = count
+    for at in range(size[COUNT]):
+        vertex = source[removed[at]]
+        if vertex != entry and ends[vertex] == 0:
+            dag_source[count], dag_target[count], dag_edge[count] = vertex, leave, -1
+            count += 1
+            ends[vertex] = count
+    for at in range(size[REACHED]):
+        vertex = preorder[at]
+        if leaves[vertex] == 0 and vertex != leave and ends[vertex] == 0:
+            dag_source[count], dag_target[count], dag_edge[count] = vertex, leave, -1
+            count += 1
+            ends[vertex] = count
+    for at in range(size[COUNT]):
+        begins, stops = starts[target[removed[at]]], ends[source[removed[at]]]
+        if begins > 0:
+            first[begins - real - 1] += 1
+        if stops > 0:
+            first[stops - real - 1] += 1
+    for dummy in range(count - real):
+        first[dummy + 1] += first[dummy]
+    for back in range(size[COUNT]):
+        edge = removed[size[COUNT] - 1 - back]
+        begins, stops = starts[target[edge]], ends[source[edge]]
+        if begins > 0:
+            first[begins - real - 1] -= 1
+            stands[first[begins - real - 1]] = edge
+        if stops > 0:
+            first[stops - real - 1] -= 1
+            stands[first[stops - real - 1]] = edge
+    size[COUNT], size[OTHERS] = count, count - real
+    return DONE
+
+
+# -- Numbers of paths
+
+
+def number(
+    size: Words, source: Words, target: Words, order: Words, first: Words, ordered: Words,
+    spare: Words, key: Words, paths: Words, value: Words,
+) -> int:  # fmt: skip
+    """Count the paths from each vertex of an acyclic graph, and value its edges (EPP figure 5)."""
+    by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    paths[size[EXIT]] = 1
+    for back in range(size[REACHED]):
+        vertex = order[size[REACHED] - 1 - back]
+        if vertex == size[EXIT]:
+            continue
+        begin, end = first[vertex], first[vertex + 1]
+        for k in range(begin, end):
+            key[ordered[k]] = paths[target[ordered[k]]]
+        sort(ordered, spare, begin, end, key)
+        total = 0
+        for k in range(begin, end):
+            value[ordered[k]] = total
+            total += key[ordered[k]]
+            if size[LIMIT] > 0 and total > size[LIMIT]:
+                return TOO_LARGE
+        paths[vertex] = total
+    return DONE
+
+
+def truncate(
+    size: Words, source: Words, target: Words, dag_edge: Words, order: Words, first: Words,
+    ordered: Words, paths: Words, starts: Words, cuts: Words,
+) -> int:  # fmt: skip
+    """Cut all edges of each vertex from which more paths than THRESHOLD lead (EPP 5.3)."""
+    by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    entry, leave = size[ENTRY], size[EXIT]
+    paths[leave] = 1
+    count = 0
+    for back in range(size[REACHED]):
+        vertex = order[size[REACHED] - 1 - back]
+        if vertex == leave:
+            continue
+        total = 0
+        for k in range(first[vertex], first[vertex + 1]):
+            total += paths[target[ordered[k]]]
+            if size[LIMIT] > 0 and total > size[LIMIT]:
+                return TOO_LARGE
+        if total > size[THRESHOLD] and vertex != entry:
+            # Left are edges to EXIT, a dummy one among them.
+            before, others, has_dummy = count, 0, 0
+            for k in range(first[vertex], first[vertex + 1]):
+                edge = ordered[k]
+                if dag_edge[edge] >= 0 and target[edge] != leave:
+                    cuts[count] = dag_edge[edge]
+                    count += 1
+                    starts[target[edge]] = 1
+                else:
+                    others += 1
+                    if dag_edge[edge] < 0 and target[edge] == leave:
+                        has_dummy = 1
+            if count > before:
+                total = others + 1 - has_dummy
+        paths[vertex] = total
+    total = 0
+    for k in range(first[entry], first[entry + 1]):
+        edge = ordered[k]
+        if dag_edge[edge] >= 0:
+            total += paths[target[edge]]
+        else:
+            starts[target[edge]] = 1
+        if size[LIMIT] > 0 and total > size[LIMIT]:
+            return TOO_LARGE
+    for vertex in range(size[VERTICES]):
+        if starts[vertex] != 0:
+            total += paths[vertex]
+            if size[LIMIT] > 0 and total > size[LIMIT]:
+                return TOO_LARGE
+    size[COUNT], size[PATHS] = count, total
+    return DONE
+
+
+# -- Trees
+
+
+def find_root(parent: Words, vertex: int) -> int:
+    """Return what stands for the set that a vertex is in, of disjoint sets kept as a forest."""
+    while parent[vertex] != vertex:
+        parent[vertex] = parent[parent[vertex]]
+        vertex = parent[vertex]
+    return vertex
+
+
+def spanning_tree(
+    size: Words, weight: Words, source: Words, target: Words, barred: Words, order: Words,
+    spare: Words, key: Words, parent: Words, in_tree: Words,
+) -> int:  # fmt: skip
+    """Find a spanning tree of greatest weight: Kruskal's, of equal weights the lower edge first."""
+    for vertex in range(size[VERTICES]):
+        parent[vertex] = vertex
+    if size[ROOT] != 0:
+        parent[size[EXIT]] = size[ENTRY]
+    for edge in range(size[EDGES]):
+        order[edge] = edge
+        key[edge] = -weight[edge]
+    sort(order, spare, 0, size[EDGES], key)
+    for at in range(size[EDGES]):
+        edge = order[at]
+        if barred[edge] != 0:
+            continue
+        left, right = find_root(parent, source[edge]), find_root(parent, target[edge])
+        if left != right:
+            parent[left] = right
+            in_tree[edge] = 1
+    return DONE
+
+
+def count_events(
+    size: Words, source: Words, target: Words, in_tree: Words, barred: Words, value: Words,
+    first: Words, known: Words, stack: Words, ordered: Words, potential: Words, increment: Words,
+) -> int:  # fmt: skip
+    """Move values onto the chords of a tree that holds EXIT -> ENTRY or a way between them."""
+    # Tree edges by vertex, at both ends, of the edge e as e + 1 where it leaves and -e - 1 where it
+    # enters. EXIT -> ENTRY in the tree gives both the same potential.
+    total = 0
+    for edge in range(size[EDGES]):
+        total += abs(value[edge])
+        if size[LIMIT] > 0 and total > size[LIMIT]:
+            return TOO_LARGE
+        if in_tree[edge] != 0:
+            first[source[edge]] += 1
+            first[target[edge]] += 1
+    for vertex in range(size[VERTICES]):
+        first[vertex + 1] += first[vertex]
+    for edge in range(size[EDGES]):
+        if in_tree[edge] != 0:
+            first[source[edge]] -= 1
+            ordered[first[source[edge]]] = edge + 1
+            first[target[edge]] -= 1
+            ordered[first[target[edge]]] = -edge - 1
+    known[size[ENTRY]] = 1
+    stack[0] = size[ENTRY]
+    depth = 1
+    if size[ROOT] != 0 and known[size[EXIT]] == 0:
+        known[size[EXIT]] = 1
+        stack[1] = size[EXIT]
+        depth = 2
+    while depth > 0:
+        depth -= 1
+        vertex = stack[depth]
+        for k in range(first[vertex], first[vertex + 1]):
+            edge = abs(ordered[k]) - 1
+            leaves = ordered[k] > 0
+            other = target[edge] if leaves else source[edge]
+            if known[other] == 0:
+                known[other] = 1
+                potential[other] = potential[vertex] + (value[edge] if leaves else -value[edge])
+                stack[depth] = other
+                depth += 1
+    for edge in range(size[EDGES]):
+        if in_tree[edge] == 0 and barred[edge] == 0:
+            increment[edge] = value[edge] + potential[source[edge]] - potential[target[edge]]
+    return DONE
+
+
+# -- Placement
+
+
+def frontier(
+    size: Words, source: Words, target: Words, may: Words, first: Words, ordered: Words,
+    degree: Words, stack: Words, stops: Words, passed: Words,
+) -> int:  # fmt: skip
+    """Follow edges from ENTRY while they `may` be followed and are the only way to their target."""
+    by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    for edge in range(size[EDGES]):
+        degree[target[edge]] += 1
+    stack[0] = size[ENTRY]
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        vertex = stack[depth]
+        for k in range(first[vertex], first[vertex + 1]):
+            edge = ordered[k]
+            to = target[edge]
+            if degree[to] == 1 and may[edge] != 0 and passed[to] == 0:
+                passed[to] = 1
+                stack[depth] = to
+                depth += 1
+            else:
+                stops[edge] = 1
+    return DONE
+
+
+# -- A plan: all of these
+
+
+def plan(
+    size: Words, weight: Words, source: Words, target: Words, preorder: Words, order: Words,
+    removed: Words, turns: Words, gone: Words, reached: Words, leaves: Words, starts: Words,
+    ends: Words, dag_source: Words, dag_target: Words, dag_edge: Words, first: Words,
+    stands: Words, out_first: Words, out_edges: Words, spare: Words, key: Words, paths: Words,
+    value: Words, whole: Words, barred: Words, tree_order: Words, tree_key: Words, parent: Words,
+    in_tree: Words, tree_first: Words, known: Words, stack: Words, tree_edges: Words,
+    potential: Words, increment: Words,
+) -> int:  # fmt: skip
+    """Number the paths of a graph and move the numbers onto chords, where from no vertex more than
+    THRESHOLD lead; 0: however many.
+    """
+    make_dag(
+        size, source, target, preorder, removed, turns, gone, reached, leaves, starts, ends,
+        dag_source, dag_target, dag_edge, first, stands,
+    )  # fmt: skip
+    size[EDGES] = size[COUNT]
+    done = number(
+        size, dag_source, dag_target, order, out_first, out_edges, spare, key, paths, value
+    )
+    if done == TOO_LARGE:
+        size[PATHS] = size[LIMIT]  # at least
+        return DONE if 0 < size[THRESHOLD] < size[LIMIT] else TOO_LARGE
+    for vertex in range(size[VERTICES]):
+        size[PATHS] = max(size[PATHS], paths[vertex])
+    if 0 < size[THRESHOLD] < size[PATHS]:
+        return DONE
+    real = size[EDGES] - size[OTHERS]
+    for edge in range(real):
+        whole[edge] = weight[dag_edge[edge]]
+    for dummy in range(size[OTHERS]):
+        for at in range(first[dummy], first[dummy + 1]):
+            whole[real + dummy] += weight[stands[at]]
+    spanning_tree(
+        size, whole, dag_source, dag_target, barred, tree_order, spare, tree_key, parent, in_tree
+    )
+    return count_events(
+        size, dag_source, dag_target, in_tree, barred, value, tree_first, known, stack, tree_edges,
+        potential, increment,
+    )  # fmt: skip
