@@ -102,7 +102,9 @@ def test_the_digest_is_of_the_sources_and_of_nothing_else(
     assert found != machine_code.digest()
 
 
-NATIVE = re.compile(r"^ *@(\w+\.)?(c_function|hook_part)\b|= compiled\.(for_python|c_function)\(", re.M)
+NATIVE = re.compile(
+    r"^ *@(\w+\.)?(c_function|hook_part)\b|= compiled\.(for_python|c_function)\(", re.M
+)
 
 
 def test_sources_are_all_that_is_compiled_and_what_it_imports() -> None:
