@@ -96,6 +96,13 @@ def test_every_entry_of_the_glossary_is_linked_from_where_it_is_used() -> None:
         assert any(re.search(rf"\b{stem}", text, re.I) for stem in stems for text in shown), terms
 
 
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if "tests/" not in name])
+def test_sites_and_re_entry_points_have_one_name(document: str) -> None:
+    """Keys of JSON and modules have others, in code spans; landing pads are the compiler's."""
+    text = CODE_SPAN.sub("", prose(document))
+    assert not re.findall(r"(?i)\bsnippets?\b|\blandings?\b(?! pad)", text)
+
+
 def test_the_readme_links_the_terms_where_it_first_uses_them() -> None:
     text = re.sub(r"!\[[^]]*\]", "", prose("README.md").split("## Documents")[0])
     text = re.sub(CODE_SPAN, "", text)
