@@ -71,6 +71,7 @@ def start(name: str, python: Path, constraints: Sequence[str]) -> subprocess.Pop
     variables = {
         **os.environ, "PIP_CONSTRAINT": str(limits), "XDG_CACHE_HOME": str(folder / "cache"),
     }  # fmt: skip
+    print(f"{name}: {python}, some minutes; what it does is in {folder}.log", flush=True)
     with folder.with_suffix(".log").open("wb") as log:
         command = ["sh", "-c", script]
         return subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
