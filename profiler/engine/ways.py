@@ -9,7 +9,8 @@ into it, since most of a static program never runs and its plans would be made f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -59,6 +60,25 @@ class KnownWays:
             landings=np.zeros((0, 3), np.int64),
             ways=np.zeros((0, kernel.WAY), np.int64),
         )
+
+    def with_edges(self, edges: Iterable[int]) -> KnownWays:
+        """Return these ways by the numbers that edges have in graphs with more edges: `edges`."""
+        added = np.array(sorted(edges), np.int64)
+        # How many edges there are before each of these in graphs without them
+        before = added - np.arange(len(added))
+        return self._renumbered(lambda edge: edge + np.searchsorted(before, edge, side="right"))
+
+    def without_edges(self, edges: Iterable[int]) -> KnownWays:
+        """Return these ways, none of which crosses one of `edges`, in graphs without those."""
+        removed = np.array(sorted(edges), np.int64)
+        return self._renumbered(lambda edge: edge - np.searchsorted(removed, edge))
+
+    def _renumbered(self, new: Callable[[Array], Array]) -> KnownWays:
+        steps = self.steps.copy()
+        crosses = steps & _KIND == kernel.CROSS
+        numbers = new(steps[crosses] >> kernel.KIND_BITS)
+        steps[crosses] = numbers << kernel.KIND_BITS | kernel.CROSS
+        return replace(self, steps=steps)
 
     def sequence(self, number: int) -> tuple[Step, ...]:
         """Return the steps of a sequence, without moves of windows."""

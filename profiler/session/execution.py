@@ -74,6 +74,11 @@ class ExpectedEntries:
         self._edges = {block: edge_of[block] for block in self.blocks}
         self._variants: dict[int, dict[frozenset[int], GraphVariant]] = {}
 
+    @property
+    def edges(self) -> list[int]:
+        """The ENTRY edges to these blocks."""
+        return list(self._edges.values())
+
     @cached_property
     def routines(self) -> frozenset[int]:
         """Numbers of the routines that these blocks are in."""
@@ -326,8 +331,14 @@ class ProgramExecution(ProgramRun):
         )
 
     def ways(self) -> KnownWays | None:
-        """Return the paths that the run has taken through its graphs, None if they are not kept."""
-        return None if self.recovered.program.parts else self.automaton.known_ways()
+        """Return the paths that the run has taken through its graphs, None if they are not kept.
+
+        Of graphs with entries that it expected, those remain that control came by.
+        """
+        ways = None if self.recovered.program.parts else self.automaton.known_ways()
+        if ways is None or self.expected is None:
+            return ways
+        return ways.without_edges(self.expected.unused(self.counts.edge_counts))
 
     def turned_out(
         self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]

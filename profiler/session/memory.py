@@ -99,7 +99,9 @@ class BinaryMemory:
         self._program, self._files = program, files
         # What has been handed out, which sessions add to: by the name under which it is kept
         self._lent: dict[str, KnownFacts | KnownCosts] = {}
-        self._plans: dict[str, KnownPlans] = {}  # Those that were read: each pass asks for them
+        # Those that were read or kept, for each pass asks for them
+        self._plans: dict[str, KnownPlans] = {}
+        self._ways: dict[str, KnownWays | None] = {}
 
     def graphs(
         self, discoveries: Discoveries, program: Program | None = None
@@ -167,16 +169,18 @@ class BinaryMemory:
         facts = self._lent[name] = KnownFacts(found)
         return facts
 
-    def ways(self, discoveries: Discoveries, *, expected: bool) -> KnownWays | None:
-        """Return the ways through the graphs that a run has taken, None if none are known.
+    def ways(self, discoveries: Discoveries) -> KnownWays | None:
+        """Return the ways through the graphs that runs have taken, None if none are known."""
+        name = _graphs_of(discoveries, "ways")
+        if name not in self._ways:
+            self._ways[name] = self._load(name, KnownWays)
+        return self._ways[name]
 
-        `expected`: whether the graphs have entries that a run only expects.
-        """
-        return self._load(_ways(discoveries, expected), KnownWays)
-
-    def keep_ways(self, discoveries: Discoveries, ways: KnownWays, *, expected: bool) -> None:
-        """Keep the ways through the graphs that a run has taken."""
-        self._keep(_ways(discoveries, expected), ways)
+    def keep_ways(self, discoveries: Discoveries, ways: KnownWays) -> None:
+        """Keep the ways through the graphs that runs have taken."""
+        name = _graphs_of(discoveries, "ways")
+        self._ways[name] = ways
+        self._keep(name, ways)
 
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""
@@ -266,10 +270,6 @@ def _graphs_of(discoveries: Discoveries, what: str = "graphs") -> str:
     names = ["indirect_targets", "entries", "returning_calls", "late_words"]
     names += ("modules", "earlier") if discoveries.modules else ()
     return f"{what}-{_digest([sorted(getattr(discoveries, name)) for name in names])}"
-
-
-def _ways(discoveries: Discoveries, expected: bool) -> str:
-    return _graphs_of(discoveries, "expected-ways" if expected else "ways")
 
 
 def _decides(setting: Setting) -> bool:

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
+from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
@@ -54,6 +55,7 @@ from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
     Counted,
     ExecutionOptions,
+    ExpectedEntries,
     ProgramExecution,
     are_same,
     expected_entries,
@@ -421,8 +423,7 @@ def _count(before: Runs, stage: Stage) -> Runs:
     is_on_its_graphs = execution.expected is not None or not has_more
     ways = execution.ways() if is_on_its_graphs else None
     if ways is not None:
-        expected = execution.expected is not None
-        stage.study.memory.keep_ways(runs.discoveries, ways, expected=expected)
+        stage.study.memory.keep_ways(runs.discoveries, ways)
     runs = replace(runs, whole_runs=runs.whole_runs + events.is_emulated)
     routines = None if events.is_emulated else stage.study.routines
     wanted = stage.study.invocation, len(stage.settings)
@@ -448,8 +449,7 @@ def _play(
     unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
     options = replace(options, expected=expected)
     if not program.parts:
-        ways = partial(study.memory.ways, discoveries, expected=expected is not None)
-        options = replace(options, ways=ways)
+        options = replace(options, ways=partial(_ways, study.memory, discoveries, expected))
     graphs = recovered if expected is None else expected.recovered
     schemes = _schemes(study, runs, planners, graphs, unsure)
     if study.trace is not None:
@@ -460,6 +460,14 @@ def _play(
     phase = phase if events.is_emulated else Phase.REPLAYING
     report_progress(study.progress, phase, limit=events.limit)
     return events.execute(discoveries, recovered, schemes, options)
+
+
+def _ways(
+    memory: BinaryMemory, discoveries: Discoveries, expected: ExpectedEntries | None
+) -> KnownWays | None:
+    """Return the ways that earlier runs have taken, by the numbers that edges have in this one."""
+    ways = memory.ways(discoveries)
+    return ways if ways is None or expected is None else ways.with_edges(expected.edges)
 
 
 def _schemes(

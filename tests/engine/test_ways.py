@@ -164,6 +164,19 @@ def test_ways_on_which_the_graphs_lack_something_are_not_kept() -> None:
     assert len(kept.states) == 1 and len(kept.ways) == 0
 
 
+def test_ways_have_other_numbers_in_graphs_with_more_edges() -> None:
+    generator = random.Random(5)
+    ways = [(-1, n, 0, tuple(Cross(generator.randrange(50)) for _ in range(9)), ()) for n in (1, 2)]
+    known = WaysToKeep(KnownWays.none()).with_more([(16, 16, BEGINNING)], {}, ways)
+    added = [0, 7, 8, 30, 57]
+    left = [edge for edge in range(60) if edge not in added]
+    more = known.with_edges(added)
+    for _, key, _, steps, _ in ways:
+        found = [step.edge for step in more.sequence(key - 1) if isinstance(step, Cross)]
+        assert found == [left[step.edge] for step in steps]
+        assert more.without_edges(added).sequence(key - 1) == steps
+
+
 GUESTS = {"words": (), "bench": (b"1",), "nonlocal": (), "signals": ()}
 SETTINGS = (
     [Setting("edges", "edges", SchemeOptions())],
