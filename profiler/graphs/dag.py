@@ -33,6 +33,7 @@ from simprof.profiler.graphs.cfg import (
     edges_by_vertex,
     remembers_recent,
 )
+from simprof.profiler.graphs.compact import compact
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.plan_calls import Piece, call
 from simprof.simulator.values import dataclass
@@ -139,7 +140,11 @@ class Dag:
         state = {
             each.name: getattr(self, each.name) for each in fields(self) if each.name != "edges"
         }
-        return state | {"columns": self.columns}
+        return state | {"columns": tuple(map(compact, self.columns))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        columns = DagColumns(*(array("q", each) for each in state.pop("columns")))
+        self.__dict__.update(state, columns=columns)
 
     @cached_property
     def columns(self) -> DagColumns:

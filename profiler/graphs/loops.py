@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.compact import compact
 from simprof.profiler.graphs.plan_calls import Reals, call
 from simprof.profiler.request.weights import LOOP_MULTIPLIER
 from simprof.simulator.values import dataclass
@@ -40,6 +41,15 @@ class DepthFirst:
     postorder: tuple[int, ...]
     back_edges: frozenset[int]  # Ids of the back edges, self-loops included
     self_loops: frozenset[int]  # Ids of the edges with one vertex as source and target
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a pickle holds."""
+        orders = {"pre": compact(self.preorder), "post": compact(self.postorder)}
+        return orders | {"back_edges": self.back_edges, "self_loops": self.self_loops}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        orders = {"preorder": tuple(state.pop("pre")), "postorder": tuple(state.pop("post"))}
+        self.__dict__.update(state, **orders)
 
     @cached_property
     def reached(self) -> frozenset[int]:

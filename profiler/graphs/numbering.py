@@ -15,13 +15,15 @@ EPP 5.2) -> `PathNumbering.encode`, `decode` (EPP 3.5), `decode_prefix` (EPP 3.6
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate, chain, pairwise
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.compact import compact
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first, is_reducible
 from simprof.profiler.graphs.plan_calls import call
@@ -32,6 +34,9 @@ PATH_LIMIT = 100_000_000
 
 # Greatest number of paths of a routine whose numbers fit a signed 32-bit register.
 TOTAL_LIMIT = 2**31 - 1
+
+
+_FEW = 6  # Edges of a vertex that are looked at one by one
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,23 @@ class PathNumbering:
     @cached_property
     def order(self) -> tuple[tuple[int, ...], ...]:
         """By vertex, its outgoing dag edges by ascending value."""
+        first, edges = self.sorted
+        return tuple(tuple(edges[begin:end]) for begin, end in pairwise(first))
+
+    @cached_property
+    def sorted(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The same, one behind the other, those of v from `[0][v]` to `[0][v + 1]`."""
         target, paths = self.dag.columns.target, self.num_paths
-        return tuple(
-            edges if len(edges) < 2 else tuple(sorted(edges, key=lambda e: paths[target[e]]))
-            for edges in self.dag.out_edges
-        )
+        edges = [sorted(each, key=lambda e: paths[target[e]]) for each in self.dag.out_edges]
+        return tuple(accumulate(map(len, edges), initial=0)), tuple(chain.from_iterable(edges))
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a pickle holds."""
+        return {"dag": self.dag, "n": compact(self.num_paths), "v": compact(self.values)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        given = {"num_paths": tuple(state["n"]), "values": tuple(state["v"])}
+        self.__dict__.update(given, dag=state["dag"])
 
     @property
     def total(self) -> int:
@@ -102,15 +119,20 @@ class PathNumbering:
         if not 0 <= path_sum < self.total:
             raise ValueError(f"{self.dag.cfg.name} has no path {path_sum} (paths: {self.total})")
         vertex, rest, path = self.dag.cfg.entry, path_sum, []
-        target = self.dag.columns.target
+        target, values = self.dag.columns.target, self.values
+        first, edges = self.sorted
         while vertex != last:
-            order = self.order[vertex]
-            if not order:
+            begin, end = first[vertex], first[vertex + 1]
+            if begin == end:
                 raise ValueError(f"{self.dag.cfg.name}: no path of this value through {last}")
-            place = bisect_right(order, rest, key=self.values.__getitem__)
-            edge = order[place - 1]
+            at = end - 1
+            if end - begin > _FEW:
+                at = bisect_right(edges, rest, begin, end, key=values.__getitem__) - 1
+            while at > begin and values[edges[at]] > rest:
+                at -= 1
+            edge = edges[at]
             path.append(edge)
-            rest -= self.values[edge]
+            rest -= values[edge]
             vertex = target[edge]
         return tuple(path)
 
@@ -158,7 +180,15 @@ def number(dag: Dag) -> PathNumbering:
         *(dag.columns.source, dag.columns.target, order),
         *(vertices + 1, edges, edges, edges, vertices, edges),
     )
-    return PathNumbering(dag, tuple(found(8)), tuple(found(9)))
+    return numbering_of(dag, found, 4, 8)
+
+
+def numbering_of(dag: Dag, found: Callable[[int], Any], order: int, paths: int) -> PathNumbering:
+    """Return the numbers that the kernel has found; its arrays from `order` and `paths` on."""
+    edges = len(dag.columns.source)
+    made = PathNumbering(dag, tuple(found(paths)), tuple(found(paths + 1)[:edges]))
+    made.__dict__["sorted"] = found(order), found(order + 1)[:edges]
+    return made
 
 
 @remembers_recent

@@ -15,6 +15,7 @@ from simprof.profiler.graphs.numbering import (
     PathNumbering,
     choose_cuts,
     find_cut_edges,
+    numbering_of,
     path_threshold,
 )
 from simprof.profiler.graphs.plan_calls import Reals, call
@@ -132,14 +133,14 @@ def number_paths(
     potential = tuple(found(_POTENTIAL))
     return NumberedPaths(
         dag,
-        PathNumbering(dag, tuple(found(_NUM_PATHS)), tuple(found(_VALUES)[:edges])),
+        numbering_of(dag, found, _ORDER, _NUM_PATHS),
         SpanningTree(cfg.vertex_count, ends, inside, frozenset(), root),
         ChordIncrements(tuple(found(_POTENTIAL + 1)[:edges]), potential, root=potential[cfg.exit]),
     )
 
 
 # Places of arrays of `plan_kernel.plan`.
-_DAG, _NUM_PATHS, _VALUES, _TREE, _POTENTIAL = 13, 22, 23, 29, 34
+_DAG, _ORDER, _NUM_PATHS, _TREE, _POTENTIAL = 13, 18, 22, 29, 34
 
 
 def _number_paths(

@@ -21,8 +21,9 @@ weighting
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from functools import cached_property
+from typing import Any
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import (
@@ -31,6 +32,7 @@ from simprof.profiler.graphs.cfg import (
     closure,
     remembers_recent,
 )
+from simprof.profiler.graphs.compact import compact
 from simprof.profiler.graphs.loops import (
     DepthFirst,
     depth_first,
@@ -56,6 +58,16 @@ class SpanningTree:
     excluded: frozenset[int]  # Edges that do not take part: neither tree edges nor chords.
     # (EXIT, ENTRY), in the tree in addition to `in_tree`; None for a forest without it.
     root_edge: tuple[int, int] | None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a pickle holds."""
+        ends = [compact([pair[end] for pair in self.ends]) for end in (0, 1)]
+        given = {"e": tuple(ends), "i": bytes(self.in_tree), "root_edge": self.root_edge}
+        return given | {"vertex_count": self.vertex_count, "excluded": self.excluded}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        ends, inside = tuple(zip(*state.pop("e"), strict=True)), state.pop("i")
+        self.__dict__.update(state, ends=ends, in_tree=tuple(map(bool, inside)))
 
     @cached_property
     def chords(self) -> tuple[int, ...]:
@@ -132,6 +144,18 @@ class ChordIncrements:
     increments: tuple[int, ...]
     potential: tuple[int, ...]
     root: int = field(default=0, kw_only=True)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a pickle holds."""
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: compact(value) if isinstance(value, tuple) else value
+            for name, value in given.items()
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            self.__dict__[name] = value if isinstance(value, int) else tuple(value)
 
     @property
     def greatest(self) -> int:

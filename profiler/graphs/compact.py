@@ -1,0 +1,16 @@
+"""What a pickle holds of tuples of numbers: arrays, which are written and read in one go."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+
+def compact(values: Sequence[int]) -> array[int] | tuple[int, ...]:
+    """Return numbers as an array of the shortest kind that holds them, or else as a tuple."""
+    for kind in "hiq":
+        try:
+            return array(kind, values)
+        except OverflowError:
+            continue
+    return tuple(values)
