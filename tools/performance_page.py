@@ -118,15 +118,15 @@ RECOVERY_BOUND = (
 
 
 WARM_BOUND = (
-    "A warm `run` that counts no paths knows the ways through the code that an earlier run has "
-    "taken: those of\ncppcheck, 52,724 in a run of 89 million instructions, are read in 0.2 s, and "
-    "took 1.8 s to learn, in Python.\nUnder `pp` they are learnt each time, with the operations "
-    "that `pp` has on them, and the routines are planned:\n139 us a way. `compare` of the two "
-    "largest programs, LAPACK and cppcheck, records the run and is shared out\namong the "
-    "processors; `tpp` alone is not, and emulates them twice: it leaves hash tables to some "
-    "routines,\nwhose cost depends on the order of events.\n"
+    "A warm `run` knows the ways through the code that an earlier run has taken, under whatever "
+    "mode: those of\ncppcheck, 52,703 in a run of 89 million instructions. They are kept as steps, "
+    "of which native code composes\nthe operations of the mode when the program comes into a "
+    "routine; no way is learnt twice. Nor is a plan made or\npriced twice, and `tpp` is guided by "
+    "the counts of the last run, which holds only if this run has the same:\none emulation, where "
+    "a first run has two. `compare` is with eleven modes (a user who names none has fourteen);\n"
+    "of the two largest programs it records the run and is shared out among the processors.\n"
 )
-"""Measured by timers around `Automaton._resolve`, `Automaton.learn` and `BinaryMemory.ways`."""
+"""Counted by a profiler: calls of `Automaton._resolve`, of `make_plan` and of `emu_start`."""
 EVENT_BOUND = (
     "An exception is 36,409 instructions of the unwinder, which the emulator alone executes in "
     "33 to 73 us at the\nspeeds of its `bare` rows below.\n"

@@ -51,7 +51,7 @@ ROWS = (
     command("dash", "run-edges", "cold", wall=4.0, cpu=3.5),
     command("dash", "run-pp", "cold", wall=100.3, outcome="timeout"),
     command("cppcheck", "run-edges", "cold", wall=14.0, peak=900_000_000),
-    command("cppcheck", "compare-all", "cold", outcome="failed", detail="out of memory"),
+    command("cppcheck", "compare", "cold", outcome="failed", detail="out of memory"),
     Row("engine", "sieve", "bare", "", ("340",), cpu=2.0, instructions=600_000_000),
     Row("engine", "sieve", "edges", "", ("340",), cpu=2.5, instructions=600_000_000),
     event(FEW, 0.4, 1_000_000),
@@ -62,7 +62,7 @@ ROWS = (
     Row("length", "dash", "run-edges", "warm", ("work.sh", "3"), cpu=1.1, instructions=2_000_000),
     command("hello", "run-pp", "warm", cpu=3.0),
     Row("replay", "hello", "record", "warm", (), cpu=4.0, recorded=500),
-    Row("replay", "hello", "run-pp", "warm", (), cpu=0.5, instructions=4_000_000),
+    Row("replay", "hello", "run-pp", "warm", (), cpu=0.5, instructions=400_000_000),
     command("hello", "qemu-blocks", wall=0.02, cpu=0.01),
 )
 
@@ -78,14 +78,16 @@ def test_limits_are_compared_with_what_was_measured() -> None:
     assert verdict("engine, edges, sieve").measured == 1.25
     assert verdict("engine, edges, sieve").met is True
     assert verdict("engine, edges, calls").met is None
-    replayed = verdict("`run` pp, replayed, hello, 4 M instructions")
-    assert (replayed.measured, replayed.limit, replayed.met) == (6.0, 5.0, True)
+    replayed = verdict("`run` pp, replayed, hello, 400 M instructions")
+    assert (replayed.measured, replayed.limit, replayed.met) == (6.0, 3.0, True)
+    warm = verdict("`run --mode=pp`, warm, hello, processor time")
+    assert (warm.measured, warm.limit, warm.met) == (3.0, 0.25, False)
     cold = verdict("`run`, cold, dash")
     assert (cold.measured, cold.limit, cold.met) == (4.0, 3.5, False)
     assert verdict("`run`, cold, hello").met is True
     assert verdict("`run`, cold, cppcheck").met is True
     assert verdict("`run`, cold, cppcheck, memory").met is False
-    assert verdict("`compare`, cold, cppcheck").measured is None  # it failed
+    assert verdict("`compare`, cold, cppcheck, processor time").measured is None  # it failed
     longjmp = verdict("a longjmp, all included")
     assert longjmp.measured == pytest.approx(2.0)
     assert longjmp.met is True
@@ -140,7 +142,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
 
 def test_rows_survive_json() -> None:
     assert from_json(dump(ROWS)) == ROWS
-    assert find(ROWS, "command", "cppcheck", "compare-all", "cold") is None
+    assert find(ROWS, "command", "cppcheck", "compare", "cold") is None
 
 
 def test_what_reports_say_of_a_run(tmp_path: Path) -> None:
@@ -263,7 +265,7 @@ def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
     measuring = Measuring(Results(), repeat=1, timeout=300.0, tell=told.append)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(programs, "text_size", lambda path: 0)
-        commands.measure_command(measuring, "command", program, "compare-all")
+        commands.measure_command(measuring, "command", program, "compare")
     assert [row.outcome for row in told] == ["failed", "failed"]
     assert told[0].detail.startswith("simprof: ")
 
@@ -284,7 +286,7 @@ def test_a_recording_is_measured_beside_what_it_stands_for(fixture_elf: Find) ->
     elf = fixture_elf("switches")
     commands.measure_replays(measuring, Program("switches", elf, 64, (), elf.parent))
     names = [row.configuration for row in told]
-    assert names == ["record", "run-pp", "run-tpp", "compare-all"]
+    assert names == ["record", "run-pp", "run-tpp", "compare"]
     assert {(row.outcome, row.detail) for row in told} == {("ok", "")}
     record, *replayed = told
     assert record.recorded > 100
@@ -322,7 +324,7 @@ def test_the_page_of_a_benchmark() -> None:
     )
     assert sizes[0] < sizes[1]  # by size
     assert "| work.sh 3 | 2.00 |" in page
-    assert "- command: cppcheck, compare-all, cold: out of memory\n" in page
+    assert "- command: cppcheck, compare, cold: out of memory\n" in page
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert headings[:2] == ["## Limits", "## Whole commands, cold"]
     few = performance_page.page(MACHINE, ROWS[9:11], NAMES)

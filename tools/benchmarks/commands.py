@@ -27,7 +27,7 @@ from simprof.simulator.errors import UsageError
 from tools.benchmarks import programs
 from tools.benchmarks.processes import Cost, measure
 from tools.benchmarks.programs import Program
-from tools.benchmarks.rows import ROOT, Part, Results, Row, State
+from tools.benchmarks.rows import COMPARED, ROOT, Part, Results, Row, State
 
 QEMU = "qemu-plugin"
 QEMU_BLOCKS = "qemu-blocks"
@@ -38,12 +38,12 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "run-edges": ("run", "--mode=edges"),
     "run-pp": ("run", "--mode=pp"),
     "run-tpp": ("run", "--mode=tpp"),
-    "compare-all": ("compare",),
+    "compare": ("compare", f"--mode={','.join(COMPARED)}"),
 }
 """Words of simprof's command line."""
 CONFIGURATIONS = (NUMBA, *PEERS, *COMMANDS)
 RECORD = "record"
-REPLAYED = ("run-pp", "run-tpp", "compare-all")
+REPLAYED = ("run-pp", "run-tpp", "compare")
 """Those of `COMMANDS` that are measured on a recording, too."""
 START = "import sys; from simprof.profiler.cli import main; sys.exit(main())"
 WARMING = ROOT / "fixtures" / "bin" / "v9" / "loops.elf"

@@ -16,7 +16,7 @@ block), one of mixed loops, and one of calls.
     pp            path profile, hash tables where arrays do not fit, with costs
     pp-hash       the same with a hash table for every routine
     pp+qpt2       both schemes in one emulation
-    compare       `simprof compare` with all modes and TPP settings 1,1 5,5 10,10 5,15: fourteen
+    compare       `simprof compare` with eleven modes and TPP settings 1,1 5,5 10,10 5,15: fourteen
                   schemes. Its `cpu` is the processor time of everything that the command does once
                   Python has started: loading, recovery, emulations, planning, pricing, reading
                   counters, the report as JSON and as text
@@ -56,7 +56,7 @@ from simprof.profiler.request.request import (
 from simprof.simulator.cpu.traps import CLOCK_WORDS
 from simprof.simulator.machine.running import NativeHook
 from tools.benchmarks.programs import PLUGIN_OPTIONS, built_plugin, emulator
-from tools.benchmarks.rows import ROOT, Row, dump
+from tools.benchmarks.rows import COMPARED, ROOT, Row, dump
 
 FIXTURES = ROOT / "fixtures" / "bin" / "v9"
 
@@ -185,17 +185,16 @@ def request_for(program: Path, arguments: Sequence[str], output: int) -> RunRequ
 
 
 def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-    """Compare all modes and TPP's settings, and count all that this takes."""
+    """Compare eleven modes and TPP's settings, and count all that this takes."""
     from simprof.profiler.experiments.cells.settings import setting
     from simprof.profiler.experiments.tables.tpp import THRESHOLDS
     from simprof.profiler.reports import comparison_report
     from simprof.profiler.schemes.mode_options import read
-    from simprof.profiler.schemes.registry import planned_modes
     from simprof.profiler.session.session import compare_program
 
     started = time.process_time()
     targeted = (setting("tpp", cold=cold, loop=loop).name for cold, loop in THRESHOLDS.values())
-    modes = dict.fromkeys((*planned_modes(), *targeted))  # one of TPP's is the mode itself
+    modes = dict.fromkeys((*COMPARED, *targeted))  # one of TPP's is the mode itself
     settings = tuple(read(mode).setting(SchemeOptions()) for mode in modes)
     with null_output() as output:
         request = request_for(program, arguments, output)

@@ -13,8 +13,8 @@ from tools.benchmarks.commands import PEERS
 from tools.benchmarks.programs import Program
 from tools.benchmarks.rows import Part, Row
 
-TEXT_CONFIGURATIONS = (*PEERS, "run-edges", "compare-all")
-LENGTH_CONFIGURATIONS = (*PEERS, "run-edges", "run-pp", "compare-all")
+TEXT_CONFIGURATIONS = (*PEERS, "run-edges", "compare")
+LENGTH_CONFIGURATIONS = (*PEERS, "run-edges", "run-pp", "compare")
 LENGTH_PROGRAM = "dash"
 ROUNDS = (3, 30, 300, 1500)
 """How often it executes its input: about 0.6 million instructions each time."""

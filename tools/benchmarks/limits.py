@@ -15,8 +15,8 @@ from tools.benchmarks.growth import per_event
 from tools.benchmarks.rows import Row, State, emulated, find
 
 ENGINE = {
-    "edges": {"sieve": 1.3, "bench": 1.15, "calls": 1.5},
-    "pp": {"sieve": 1.6, "bench": 1.3, "calls": 1.6},
+    "edges": {"sieve": 1.35, "bench": 1.15, "calls": 1.4},
+    "pp": {"sieve": 1.5, "bench": 1.3, "calls": 1.5},
     "compare": {"sieve": 2.2, "bench": 2.2, "calls": 1.9},
 }
 """Processor time of the emulated run, in units of the bare engine's."""
@@ -26,11 +26,25 @@ RUN = {"cold": (3.0, 2.0), "warm": (2.0, 1.0)}
 """`run`: so many times qemu-user that counts edges with the plugin, and so many seconds."""
 LARGEST = "cppcheck"
 RUN_LARGEST = (15.0, 0.8e9)
-COMPARE_LARGEST = (45.0, 1.2e9)
 """Seconds and bytes of the largest program, cold."""
-COMPARE = 10.0
-REPLAY = 5.0
-"""How many times faster a warm `run` under pp is on a recording."""
+COMPARE_LARGEST = 1.0e9
+"""Bytes of `compare` of the largest program, cold."""
+REPLAY = 3.0
+LONG = 100_000_000
+"""How many times faster a warm `run` under pp is on a recording of so many instructions."""
+COMMANDS: tuple[tuple[str, str, State, float], ...] = (
+    ("hello", "run-pp", "warm", 0.25),
+    ("cppcheck", "run-pp", "cold", 6.0),
+    ("cppcheck", "run-pp", "warm", 3.0),
+    ("cppcheck", "run-tpp", "warm", 5.0),
+    ("cppcheck", "run-edges", "warm", 2.0),
+    ("cppcheck", "compare", "cold", 25.0),
+    ("cppcheck", "compare", "warm", 18.0),
+    ("duktape", "run-pp", "warm", 1.1),
+    ("duktape", "run-tpp", "warm", 1.3),
+    ("lapack", "compare", "cold", 9.0),
+)
+"""Processor seconds of whole commands."""
 EVENT = 5e-6
 """Seconds of one longjmp, of one exception, with everything that it executes."""
 RECOVERY = 4e6
@@ -80,9 +94,10 @@ def verdicts(rows: Sequence[Row], programs: Sequence[str]) -> Iterator[Verdict]:
     for state in ("cold", "warm"):
         for name in programs:
             yield from _runs(rows, name, state)
-    yield from _compares(rows, programs)
+    yield from _commands(rows)
     for row in rows:
-        if row.part == "replay" and row.configuration == "run-pp" and row.outcome == "ok":
+        is_replayed = row.part == "replay" and row.configuration == "run-pp"
+        if is_replayed and row.outcome == "ok" and row.instructions >= LONG:
             other = emulated(rows, row)
             times = other.cpu / row.cpu if other else None
             what = (
@@ -127,13 +142,16 @@ def _runs(rows: Sequence[Row], name: str, state: State) -> Iterator[Verdict]:
     )
 
 
-def _compares(rows: Sequence[Row], programs: Sequence[str]) -> Iterator[Verdict]:
-    for name in programs:
-        if name == LARGEST:
-            yield from _largest(rows, "compare-all", COMPARE_LARGEST)
-        else:
-            found = find(rows, "command", name, "compare-all", "cold")
-            yield Verdict(f"`compare`, cold, {name}", found.wall if found else None, COMPARE, "s")
+def _commands(rows: Sequence[Row]) -> Iterator[Verdict]:
+    """Yield the limits of processor time of whole commands, and of the memory of the largest."""
+    for program, configuration, state, limit in COMMANDS:
+        found = find(rows, "command", program, configuration, state)
+        words = configuration.replace("run-", "run --mode=")
+        what = f"`{words}`, {state}, {program}, processor time"
+        yield Verdict(what, found.cpu if found else None, limit, "s")
+    found = find(rows, "command", LARGEST, "compare", "cold")
+    peak = found.peak / 1e9 if found else None
+    yield Verdict(f"`compare`, cold, {LARGEST}, memory", peak, COMPARE_LARGEST / 1e9, "GB")
 
 
 def _largest(

@@ -21,6 +21,11 @@ from typing import Any, Literal
 from simprof.profiler.profiles.output import write_atomically
 from simprof.simulator.errors import UsageError
 
+COMPARED = (
+    *("pp", "qpt2", "qpt", "witness", "bits", "bittrace", "tpp", "kiter"),
+    *("naive", "calls", "calls-optimal"),
+)
+"""The eleven modes that `compare` is measured with: those that there were first."""
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "simprof/bench/2"
 NO_RESULTS = (":(exclude)docs/performance.*", ":(exclude)docs/reliability.*")
