@@ -61,7 +61,7 @@ ROWS = (
     Row("text", "hello", "run-edges", "cold", ("1",), cpu=0.9, text=500_000),
     Row("length", "dash", "run-edges", "warm", ("work.sh", "3"), cpu=1.1, instructions=2_000_000),
     command("hello", "run-pp", "warm", cpu=3.0),
-    Row("replay", "hello", "record", "warm", (), cpu=4.0, recorded=500),
+    Row("replay", "hello", "record", "warm", (), cpu=4.0, recorded=50_000),
     Row("replay", "hello", "run-pp", "warm", (), cpu=0.5, instructions=400_000_000),
     command("hello", "qemu-blocks", wall=0.02, cpu=0.01),
 )
@@ -317,7 +317,7 @@ def test_the_page_of_a_benchmark() -> None:
     assert "| sieve, edges | 600 | 2.50 | 0.000 | 240 | 1.25 |" in page
     assert "| cppcheck | 5.00 | 2.00 | 2.50 |" in page
     assert "| longjmp | 150 | - | - | 2.00 |" in page
-    assert "| hello | 4 | 4.00 | 0.00100 | 0.50 | 6.00 | - | - | - | - |" in page
+    assert "| hello | 400 | 4.00 | 0.00100 | 0.50 | 6.00 | - | - | - | - |" in page
     sizes = (
         page.index("| hello | 0.50 | - | - | 0.90 |"),
         page.index("| dash | 0.70 | - | - | 1.50 |"),
