@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from simprof.profiler.code.hash_routine import TableLayout
@@ -304,15 +305,17 @@ def added(
     - `taken`: How often the conditional parts of its code were executed.
     """
     total = sum(edge_costs(code, edges, taken).values())
-    for snippets in (code.block_snippets, code.block_end_snippets):
-        total += sum(executions[block] * snippet.cost for block, snippet in snippets.items())
-    return total + sum(executions[block] * cost for block, cost in inside_costs(code).items())
+    return total + sum(executions[block] * cost for block, cost in block_costs(code).items())
 
 
-def inside_costs(code: RoutineCode | RoutineCost) -> dict[int, int]:
-    """Return by block what each execution adds at the block's own instructions."""
+def block_costs(code: RoutineCode | RoutineCost | None) -> dict[int, int]:
+    """Return by block what each execution adds by code that is on no edge; None costs nothing."""
+    if code is None:
+        return {}
     costs = dict(code.spill_costs)
-    for (block, _), snippet in code.address_snippets.items():
+    recorded = ((block, snippet) for (block, _), snippet in code.address_snippets.items())
+    at_blocks = code.block_snippets.items(), code.block_end_snippets.items()
+    for block, snippet in chain(recorded, *at_blocks):
         costs[block] = costs.get(block, 0) + snippet.cost
     return costs
 

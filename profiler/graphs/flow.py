@@ -66,9 +66,11 @@ def counts_at(size: int, numbers: Iterable[int], counts: Iterable[int]) -> list[
 
 def rooted_edges(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
     """List (vertex, edge to parent, parent, direction), parents before children."""
-    seen = [False] * tree.vertex_count
     links: list[tuple[int, int, int, int]] = []
+    if tree.root_edge is None and True not in tree.in_tree:
+        return links  # as of most forests of removed edges
     neighbours = tree.neighbours()
+    seen = [not at_vertex for at_vertex in neighbours]
     for root in range(tree.vertex_count):
         if seen[root]:
             continue

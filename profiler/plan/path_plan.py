@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Protocol
 
+from simprof.profiler.graphs.cfg import remembers_recent
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.numbering import PathNumbering
 from simprof.profiler.graphs.paths import PathRecord, edge_counts, path_record
@@ -62,6 +63,13 @@ class PathCountingPlan(BasicPlan):
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts (EPP 3.5); ValueError if there is none."""
+        known = _decoded(self)
+        record = known.get(path_id)
+        if record is None:
+            record = known[path_id] = self._decode(path_id)
+        return record
+
+    def _decode(self, path_id: int) -> PathRecord:
         return path_record(self.dag, self.numbering.decode(path_id))
 
     def all_paths(self) -> Iterator[PathRecord]:
@@ -71,6 +79,12 @@ class PathCountingPlan(BasicPlan):
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
         """Yield every path with the number of its counter, in the order of `numbering`."""
         return enumerate(self.all_paths())
+
+
+@remembers_recent
+def _decoded(plan: PathCountingPlan) -> dict[int, PathRecord]:
+    """Return the paths that have been decoded: edge counts, rows and judgements ask for each."""
+    return {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ user-mode instructions (docs/SEMANTICS.md, instructions).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import field
-from typing import Literal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
@@ -126,13 +126,13 @@ class PathCount:
         shortened: bool = False,
     ) -> PathCount:
         """Return the count of a path of `cfg`."""
-        names = [cfg.name_of(block) for block in record.blocks]
+        blocks = [cfg.blocks[block] for block in record.blocks]
         return cls(
             number,
             count,
             record.instructions(cfg),
-            tuple(name.start for name in names),
-            tuple(place for place, name in enumerate(names) if name.is_slot),
+            tuple(block.start if block.label is None else block.label for block in blocks),
+            tuple(place for place, block in enumerate(blocks) if block.is_slot),
             record.partial,
             edges,
             inferred,
@@ -188,13 +188,43 @@ class RoutineProfile:
     path_counts: tuple[PathCount, ...]
     # By which other name the user selected it; None: by its own, or not at all.
     alias: str | None = None
-    block_counts: tuple[BlockCount, ...] = ()  # By address
+    block_counts: tuple[BlockCount, ...] = field(default_factory=tuple)  # By address
     cut_blocks: tuple[CutBlock, ...] = ()  # Executions of blocks that did not come to their end
     # numbered_paths: those that the scheme tells apart after truncation; None: it counts no paths.
     numbered_paths: int | None = field(default=None, metadata=RARE)
     # How many iterations of a loop a path spans at most here (k of `kiter`)
     iterations: int | None = field(default=None, metadata=RARE)
     limited_loops: tuple[LoopLimit, ...] = field(default=(), metadata=RARE)
+
+    @classmethod
+    def of_rows(
+        cls,
+        edge_counts: Callable[[], tuple[EdgeCount, ...]],
+        block_counts: Callable[[], tuple[BlockCount, ...]],
+        **others: Any,
+    ) -> Self:
+        """Return a profile whose edge and block counts are made when they are first asked for.
+
+        Most are not: a large program has a million of them, and a report shows a few.
+        """
+        made = cls(**others, edge_counts=())
+        values = vars(made)
+        del values["edge_counts"], values["block_counts"]
+        values["_edge_counts"], values["_block_counts"] = edge_counts, block_counts
+        return made
+
+    if not TYPE_CHECKING:  # for which these are fields like the others
+
+        def __getattr__(self, name: str) -> Any:
+            make = vars(self).get(f"_{name}")
+            if make is None:
+                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            rows = vars(self)[name] = make()
+            vars(self).pop(f"_{name}", None)  # another thread may have been here, too
+            return rows
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def key(self) -> tuple[int, str]:

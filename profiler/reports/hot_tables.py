@@ -95,11 +95,11 @@ def hot_flow(measurement: RunMeasurement) -> list[ExecutedPath]:
         on_paths[each.routine.address] += each.flow
     turns = []
     for routine in measurement.routines:
-        loops = _loops_of_one_block(routine)
-        flow = sum(each.flow for each in loops)
         # What is on no path tells: iterations are left out of all paths of a routine, or of none.
-        if flow and flow == routine.instructions - on_paths[routine.address]:
-            turns += loops
+        rest = routine.instructions - on_paths[routine.address]
+        if rest > 0:
+            loops = _loops_of_one_block(routine)
+            turns += loops if rest == sum(each.flow for each in loops) else []
     return sorted([*paths, *turns], key=lambda each: (-each.flow, each.routine.address))
 
 

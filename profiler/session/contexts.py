@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simprof.profiler.code.pricing import RoutineCost, inside_costs
+from simprof.profiler.code.pricing import RoutineCost, block_costs
 from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.contexts import Array, ContextCounts
 from simprof.profiler.engine.lowering import Lowering
@@ -308,17 +308,11 @@ def _stray(
 
 def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int | None) -> int:
     """Return what a scheme's code executes along a happening's edges."""
-    total, inside = 0, inside_costs(code)
+    total, at_blocks = 0, block_costs(code)
     for edge in each.edges:
-        target = cfg.edges[edge].target
-        for snippets, place in (
-            (code.snippets, edge),
-            (code.block_snippets, target),
-            (code.block_end_snippets, target),
-        ):
-            snippet = snippets.get(place)
-            total += 0 if snippet is None else snippet.cost
-        total += inside.get(target, 0)
+        snippet = code.snippets.get(edge)
+        total += 0 if snippet is None else snippet.cost
+        total += at_blocks.get(cfg.edges[edge].target, 0)
     stretch = None if slot is None else each.stretches.get(slot)
     for edge, place in () if stretch is None else stretch.taken:
         total += code.snippets[edge].taken_costs[place]

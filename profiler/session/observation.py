@@ -20,7 +20,6 @@ from simprof.profiler.profiles.profile import (
     Option,
     ProgramInfo,
     RefusalInfo,
-    RoutineProfile,
     RunMeasurement,
     WaitInfo,
 )
@@ -353,15 +352,3 @@ def warnings(
     yield from notes
     for address, reason in observation.irregular:
         yield f"irregular code at {address:#x} was executed: {reason}"
-
-
-def lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
-    """Source lines of every block that the profile names."""
-    starts = set[int | str]()
-    for routine in routines:
-        starts.update(*(path.blocks for path in routine.path_counts))
-        crossed = [edge for edge in routine.edge_counts if edge.count]
-        starts.update(end.start for edge in crossed for end in (edge.source, edge.target))
-    addresses = sorted(start for start in starts if isinstance(start, int))
-    lines = ((start, program.lines.find(start)) for start in addresses)
-    return {start: line for start, line in lines if line is not None}

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from simprof.profiler.code.layout import CounterSpace, Room
 from simprof.profiler.code.pricing import (
     KnownCosts,
+    RoutineCost,
     RoutinePrice,
     added,
     address_sizes,
+    block_costs,
     edge_costs,
-    inside_costs,
     plan_sizes,
     trace_sizes,
 )
@@ -22,6 +24,7 @@ from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import EXIT, EdgeKind
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.plan.actions import TakenPart
 from simprof.profiler.plan.decoders import (
     PathDecoder,
     Reading,
@@ -53,12 +56,12 @@ from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
 from simprof.profiler.session.observation import (
     Observation,
     ending,
-    lines,
     options,
     program_info,
     warnings,
 )
 from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
@@ -87,68 +90,76 @@ def routine_profile(
     # with_edges: Whether the counts of its edges and blocks are wanted. If not, paths still come
     # with those of loops of one block, which are on no path of `pp`.
     events = routine.events
-    cfg = events.cfg
+    cfg, price = events.cfg, routine.price.code
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
-    edges = tuple(_edges(routine)) if with_edges else ()
-    blocks = tuple(_blocks(routine, code)) if with_edges else ()
-    if not with_edges and decoder is not None:
-        edges = tuple(_loops_of_one_block(routine))
-        looping = {edge.source for edge in edges}
-        every = _blocks(routine, code) if looping else ()
-        blocks = tuple(block for block in every if block.name in looping)
-    return RoutineProfile(
+    if with_edges:
+        instrumented = frozenset[int]() if plan is None else plan.instrumented_edges
+        edges = partial(_edges, events, price, routine.counters.taken, instrumented)
+        blocks = partial(_blocks, events, price, code, range(len(cfg.blocks)))
+    else:
+        loops = [] if decoder is None else _crossed_loops(events)
+        edges = partial(_loops_of_one_block, events, loops)
+        blocks = partial(_blocks, events, price, code, sorted({cfg.edges[e].source for e in loops}))
+    return RoutineProfile.of_rows(
+        edges,
+        blocks,
         **routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register),
         activations=events.activations,
         added=routine.price.added + routine.counters.hash_instructions,
         instructions=events.instructions,
-        edge_counts=edges,
         path_counts=tuple(_paths(routine)),
         alias=alias,
         numbered_paths=None if decoder is None else decoder.num_paths,
         iterations=None if routine.plan is None else routine.definition.iterations(routine.plan),
         limited_loops=() if routine.plan is None else routine.definition.limited(routine.plan),
-        block_counts=blocks,
         cut_blocks=events.cut if with_edges else (),
     )
 
 
-def _blocks(routine: RoutineReading, code: CodeImage) -> Iterator[BlockCount]:
-    """Yield where the routine's blocks are, how often they were executed, and at what cost."""
-    executions, price = routine.events.block_counts, routine.price.code
-    groups = () if price is None else (price.block_snippets, price.block_end_snippets)
-    inside = {} if price is None else inside_costs(price)
-    for block, count in zip(routine.events.cfg.blocks, executions, strict=True):
-        cost = sum(group[block.id].cost for group in groups if block.id in group)
-        cost += inside.get(block.id, 0)
-        delayed = block.instructions >= 2 and code.delays(block.end - 8)
-        yield BlockCount(
-            block.start, block.instructions, block.is_slot, delayed, count, count * cost
-        )
+def _blocks(
+    events: RoutineEvents, price: RoutineCost | None, code: CodeImage, wanted: Iterable[int]
+) -> tuple[BlockCount, ...]:
+    """Return where blocks of a routine are, how often they were executed, and at what cost."""
+    executions, costs, cfg = events.block_counts, block_costs(price), events.cfg
+    found = []
+    for number, start, length, is_slot, _ in (cfg.blocks[block] for block in wanted):
+        count, delayed = executions[number], length >= 2 and code.delays(start + 4 * length - 8)
+        added = count * costs.get(number, 0)
+        found.append(BlockCount(start, length, is_slot, delayed, count, added))
+    return tuple(found)
 
 
-def _loops_of_one_block(routine: RoutineReading) -> Iterator[EdgeCount]:
-    """Yield the counts of edges that lead from a block to itself."""
-    cfg, counts = routine.events.cfg, routine.events.edges
-    for edge, source, target, kind in cfg.edges:
-        if source == target and counts[edge]:
-            name = cfg.name_of(source)
-            yield EdgeCount(name, name, kind, counts[edge], False)
+def _crossed_loops(events: RoutineEvents) -> list[int]:
+    """Return the edges that led from a block to itself."""
+    counts = events.edges
+    return [e for e, source, target, _ in events.cfg.edges if source == target and counts[e]]
 
 
-def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
-    """Yield the counts of the graph's edges, then those of early ends as edges to EXIT."""
-    events = routine.events
+def _loops_of_one_block(events: RoutineEvents, loops: Iterable[int]) -> tuple[EdgeCount, ...]:
+    found = []
+    for edge, source, _, kind in (events.cfg.edges[loop] for loop in loops):
+        name = events.cfg.name_of(source)
+        found.append(EdgeCount(name, name, kind, events.edges[edge], False))
+    return tuple(found)
+
+
+def _edges(
+    events: RoutineEvents,
+    price: RoutineCost | None,
+    taken: Mapping[TakenPart, int],
+    instrumented: Collection[int],
+) -> tuple[EdgeCount, ...]:
+    """Return the counts of the graph's edges, then those of early ends as edges to EXIT."""
     cfg, counts = events.cfg, events.edges
-    plan = None if routine.plan is None else routine.plan.plan
-    instrumented = frozenset[int]() if plan is None else plan.instrumented_edges
-    names = cfg.names()
-    added = edge_costs(routine.price.code, counts, routine.counters.taken)
+    names, added = cfg.names(), edge_costs(price, counts, taken)
+    found = []
     for edge, source, target, kind in cfg.edges:
         ends, count = (names[source], names[target]), counts[edge]
-        yield EdgeCount(*ends, kind, count, edge in instrumented, added.get(edge, 0))
+        found.append(EdgeCount(*ends, kind, count, edge in instrumented, added.get(edge, 0)))
     for block, count in sorted(events.early.items()):
-        yield EdgeCount(names[block], EXIT, EdgeKind.EARLY, count, False)
+        found.append(EdgeCount(names[block], EXIT, EdgeKind.EARLY, count, False))
+    return tuple(found)
 
 
 def _paths(routine: RoutineReading) -> Iterator[PathCount]:
@@ -394,6 +405,19 @@ class Measuring:
                     lost[f"{INFERRED}{name}"] = count
         return dict(lost)
 
+    def _lines(self, routines: Iterable[RoutineProfile]) -> Mapping[int, SourceLine]:
+        """Source lines of every block that the profile names: those of paths, and executed ones."""
+        known, events = self._observation.program.lines, self._observation.events
+        if not known.rows.starts:
+            return {}
+        starts = {at for each in routines for path in each.path_counts for at in path.blocks}
+        for each in (events[number] for number in events if self.scheme.selects(number)):
+            blocks = zip(each.cfg.blocks, each.block_counts, strict=True)
+            starts.update(block.start for block, count in blocks if count)
+        addresses = sorted(start for start in starts if isinstance(start, int))
+        lines = ((start, known.find(start)) for start in addresses)
+        return {start: line for start, line in lines if line is not None}
+
     def measurement(self) -> RunMeasurement:
         """Return what the scheme measured in all routines together."""
         observation, results = self._observation, self.results
@@ -428,7 +452,7 @@ class Measuring:
             routines=routines,
             warnings=tuple(warnings(observation, definition, notes, unattributed, wrapped)),
             partial=run.is_cut_short,
-            lines={} if self._brief else lines(observation.program, routines),
+            lines={} if self._brief else self._lines(routines),
             sizes=dict(sizes),
             lost=self._lost(guide),
             refused_calls=tuple(

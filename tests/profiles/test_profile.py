@@ -3,10 +3,13 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import pickle
 import random
 import stat
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +24,7 @@ from simprof.profiler.profiles.profile import (
     Ending,
     PathCount,
     RefusedCalls,
+    RoutineProfile,
 )
 from simprof.profiler.profiles.storage import FORMAT, MAGIC, from_bytes, load, save, to_bytes
 from simprof.simulator.errors import UsageError
@@ -45,6 +49,44 @@ from tests.support.samples import BODY, FAULT, HEAD, REFUSAL, TAIL, measurement,
 )
 def test_exit_codes(ending: Ending, code: int) -> None:
     assert ending.code == code
+
+
+# --- rows of routines
+
+
+def later(of: RoutineProfile, asked: list[str]) -> RoutineProfile:
+    """Return the same profile, whose rows note when they are made."""
+    values = {each.name: getattr(of, each.name) for each in fields(of)}
+    edges, blocks = values.pop("edge_counts"), values.pop("block_counts")
+
+    def noting(name: str, rows: Any) -> Any:
+        asked.append(name)
+        return rows
+
+    make = partial(noting, "edges", edges), partial(noting, "blocks", blocks)
+    return RoutineProfile.of_rows(*make, **values)
+
+
+def test_rows_are_made_once_and_only_where_they_are_asked_for() -> None:
+    whole, asked = routine(), list[str]()
+    assert whole.edge_counts
+    made = later(whole, asked)
+    assert (made.key, made.activations, asked) == (whole.key, whole.activations, [])
+    assert made.edge_counts is whole.edge_counts
+    assert made.unplaced == whole.unplaced
+    assert asked == ["edges", "blocks"]
+    with pytest.raises(AttributeError, match="RoutineProfile has no attribute 'edge_count'"):
+        getattr(made, "edge_" + "count")
+
+
+def test_profiles_with_rows_to_be_made_are_like_others() -> None:
+    whole = routine()
+    assert later(whole, []) == whole
+    assert hash(later(whole, [])) == hash(whole)
+    assert repr(later(whole, [])) == repr(whole)
+    assert pickle.loads(pickle.dumps(later(whole, []))) == whole
+    assert replace(later(whole, []), added=3) == replace(whole, added=3)
+    assert encode(later(whole, [])) == encode(whole)
 
 
 # --- saving and loading

@@ -126,12 +126,11 @@ class TppPlan(PathCountingPlan):
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
         return path_id >= self.numbering.total
 
-    def decode(self, path_id: int) -> PathRecord:
-        """Return path `path_id`; ValueError if there is no such path."""
+    def _decode(self, path_id: int) -> PathRecord:
         if not 0 <= path_id < self.num_paths:
             raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
         if not self.is_obvious(path_id):
-            return super().decode(path_id)
+            return super()._decode(path_id)
         first = self.obvious.first_edges[path_id - self.numbering.total]
         return path_record(self.obvious.dag, self.obvious.path(first))
 
