@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FOLDER = "kernels"
 _LIMIT = 4 << 20  # Bytes of files of machine code in a directory
 # Seconds that numba takes for the engine, and for a part of it that few programs need.
-_ENGINE_SECONDS, _PART_SECONDS = 25, 5
+_ENGINE_SECONDS, _PART_SECONDS = 40, 5
 
 
 class _Building:
