@@ -229,7 +229,15 @@ def observe_in(
 
             check_trace(path, setting.name, observation.events.values())
     if name and not observation.result.is_cut_short:
-        _keep_run(memory, name, runs, observation)
+        last, record = runs.past or memory.run(name), runs.events.record
+        made = runs.past
+        if made is None:
+            is_plain = not world.program.parts and runs.discoveries == runs.begun
+            is_same = last is None or is_plain or last.record == record  # as another one had shown
+            made = PastRun(runs.discoveries, record, is_same, is_plain)
+        made = made.with_counts(observation.counts_by_routine, last)
+        if made != last:
+            memory.keep_run(name, made)
     if study.recording is not None:
         study.recording.finish(observation, world.files.output_digest)
     return replace(
@@ -243,19 +251,6 @@ def observe_in(
         whole_runs=runs.whole_runs,
         reasons=runs.reasons,
     )
-
-
-def _keep_run(memory: BinaryMemory, name: str, runs: Runs, observation: Observation) -> None:
-    past, record = runs.past or memory.run(name), runs.events.record
-    made = past
-    if runs.past is None or made is None:
-        parts = observation.program.parts
-        is_plain = not parts and runs.discoveries == runs.begun
-        is_same = past is None or is_plain or past.record == record  # as another one had shown
-        made = PastRun(runs.discoveries, record, is_same, is_plain)
-    made = made.with_counts(observation.counts_by_routine, past)
-    if made != past:
-        memory.keep_run(name, made)
 
 
 def _beginnings(study: Study, world: World) -> dict[int, EdgeCounts]:
