@@ -408,7 +408,7 @@ class Measuring:
     def _lines(self, routines: Iterable[RoutineProfile]) -> Mapping[int, SourceLine]:
         """Source lines of every block that the profile names: those of paths, and executed ones."""
         known, events = self._observation.program.lines, self._observation.events
-        if not known.rows.starts:
+        if known.is_empty:
             return {}
         starts = {at for each in routines for path in each.path_counts for at in path.blocks}
         for each in (events[number] for number in events if self.scheme.selects(number)):

@@ -229,6 +229,8 @@ class ModuleLines(LineTable):
 
     # Only the tables of modules that are asked about are read.
 
+    is_empty = False
+
     def __init__(self, tables: Sequence[tuple[Range, LineTable]]) -> None:
         self.tables = tables
 

@@ -126,6 +126,11 @@ class LineTable:
         """All rows."""
         return self._read()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known that there is no line."""
+        return not self.rows.starts
+
     def find(self, address: int) -> SourceLine | None:
         """Return the line that `address` was compiled from, or None where it is unknown."""
         at = bisect_right(self.rows.starts, address) - 1

@@ -11,6 +11,7 @@ import pytest
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.dynamic import (
     EARLIER,
+    ModuleLines,
     are_unchanged,
     earlier_code,
     link,
@@ -20,7 +21,7 @@ from simprof.simulator.binary.dynamic import (
     module_of,
     real_address,
 )
-from simprof.simulator.binary.program import Module, Program
+from simprof.simulator.binary.program import LineRows, LineTable, Module, Program, Range, SourceLine
 from simprof.simulator.errors import ProgramFileError, UnsupportedError
 from tests.conftest import COMPILERS
 
@@ -85,3 +86,23 @@ def test_earlier_code_lies_behind_its_place() -> None:
     ]  # fmt: skip
     assert {real_address(segment.address) for segment in segments} == {0x1000, 0x2000}
     assert segments[2].data == b"\0\0\0\3"
+
+
+def test_lines_of_modules_are_found_in_the_table_of_each() -> None:
+    asked: list[str] = []
+
+    def rows(name: str, start: int) -> LineTable:
+        def read() -> LineRows:
+            asked.append(name)
+            return LineRows((start,), (start + 8,), (0,), (7,), (name,))
+
+        return LineTable(read)
+
+    tables = [(Range(at, at + 64), rows(name, at)) for name, at in (("a.c", 256), ("b.c", 512))]
+    lines = ModuleLines(tables)
+    assert not lines.is_empty and not asked  # no table is read for that
+    assert lines.find(516) == SourceLine("b.c", 7)
+    assert lines.find(600) is None and lines.find(300) is None
+    assert asked == ["b.c", "a.c"]
+    assert [line for _, line in lines.stretches()] == [SourceLine("a.c", 7), SourceLine("b.c", 7)]
+    assert LineTable().is_empty and not tables[0][1].is_empty
