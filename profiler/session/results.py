@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, cast
@@ -405,13 +405,17 @@ class Measuring:
                     lost[f"{INFERRED}{name}"] = count
         return dict(lost)
 
-    def _lines(self, routines: Iterable[RoutineProfile]) -> Mapping[int, SourceLine]:
+    def _lines(self, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
         """Source lines of every block that the profile names: those of paths, and executed ones."""
-        known, events = self._observation.program.lines, self._observation.events
+        known = self._observation.program.lines
         if known.is_empty:
             return {}
+        # Where processes share the work, the scheme of each knows its own routines only.
+        measured = {each.key for each in routines}
         starts = {at for each in routines for path in each.path_counts for at in path.blocks}
-        for each in (events[number] for number in events if self.scheme.selects(number)):
+        for each in self._observation.events.values():
+            if (each.cfg.address, each.cfg.name) not in measured:
+                continue
             blocks = zip(each.cfg.blocks, each.block_counts, strict=True)
             starts.update(block.start for block, count in blocks if count)
         addresses = sorted(start for start in starts if isinstance(start, int))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +20,18 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.reports import run_json
-from simprof.profiler.request.request import SchemeOptions, TableChoice
+from simprof.profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session import execution, session
 from simprof.profiler.session.observation import Observation, warnings
+from simprof.profiler.session.session import compare_program
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
 
@@ -274,3 +282,19 @@ def test_priced_counters_of_threads_are_not_locked(mode: str, threads: int, expe
     counts = {"unattributed_transfers": 0, "unattributed_instructions": 0}
     told = list(warnings(cast(Observation, observation), definition(mode), (), counts, ()))
     assert [each.partition(":")[0] for each in told] == ["counters are not locked"] * expected
+
+
+def test_processes_that_share_the_work_name_the_same_lines(
+    fixture_elf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LARGE_PROGRAM", 0)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    guest = GuestOptions(Path(), stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
+    request = RunRequest(fixture_elf("bench", "v9"), guest, (b"1",))
+    settings = [Setting(mode, mode, SchemeOptions()) for mode in ("pp", "qpt")]
+    alone = compare_program(request, settings).measurements
+    shared = compare_program(request, settings, jobs=2).measurements
+    os.close(nowhere)
+    assert [each.lines for each in shared] == [each.lines for each in alone]
+    assert all(each.lines for each in alone)
+    assert shared == alone
