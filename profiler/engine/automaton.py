@@ -189,7 +189,6 @@ class Automaton:
             return None
         if self.reached(address for address, _ in self._index.recovered.irregular):
             return None
-        places, states, insides = self._states.to_keep()
         learnt = self._learnt
         pairs = zip(self._transitions, self._numbers, strict=True)
         found = [way for way, number in pairs if number >= 0]
@@ -197,6 +196,7 @@ class Automaton:
             found = [way for way in found if not learnt.has(way.source, way.key)]
         if not found:
             return None
+        places, states, insides = self._states.to_keep()
         inside = self._states.inside
         more = [
             (

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from simprof.profiler.engine.contexts import ContextCounting
     from simprof.profiler.engine.recording import RunRecording
 
+_CODE = 0xFF  # What of the first word of an operation says what it does
 Array = npt.NDArray[np.int64]
 # Routine number -> one scheme's plan for it, None where it is not profiled.
 PathPlanner = Callable[[int], InstrumentationPlan | None]
@@ -277,8 +278,6 @@ class Lowering:
         return table
 
 
-_CODE = 0xFF
-
 # -- Operations of a transition
 #
 # Each list of operations is added once. Lists for nothing but edges mean the same wherever they
@@ -341,7 +340,7 @@ class StepOperations:
 
     def after_pop(self, operation: int) -> tuple[int, ...]:
         """Return the edges that are crossed behind the return that an operation is."""
-        # None where it is no RETURN operation.
+        # It has none where it is no RETURN operation.
         if operation in self._landings:
             return ()
         steps = self._popping.get(operation) or self.of_known_ways(operation)

@@ -218,11 +218,15 @@ class LearntWays:
         self._edges = known.steps[crosses] >> kernel.KIND_BITS
         self._crossing = np.repeat(np.arange(sequences), np.diff(known.first))[crosses]
         self._first_way, self._by_sequence = _grouped(self._ways[:, kernel.SEQUENCE], sequences)
-        self._lists = np.zeros(0, np.int64)
+        self._lists = np.zeros(0, np.int64)  # of a run without schemes: no edge has operations
         self._pool = np.zeros(kernels.OPERATION << 10, np.int64)
         self._pooled = 0
         self._followed = 0
-        self._shared = [
+        told = self._told = np.zeros(kernel.TOLD, np.int64)
+        arrays = known.first, known.steps, self._numbers, self._stops, self._ways
+        words = kernel.FIRST, kernel.STEPS, kernel.NUMBERS, kernel.STOPS, kernel.WAYS
+        told[list(words)] = [array.ctypes.data for array in arrays]
+        told[[kernel.SPILLS, kernel.FILLS]] = [
             lowering.memory.add_operations([(kernels.WINDOW, which, 0)])
             for which in (kernels.CAN_SAVE, kernels.CAN_RESTORE)
         ]
@@ -235,6 +239,7 @@ class LearntWays:
         """Find the routines that have to be lowered before a sequence's operations are known."""
         first_edge, sequences = self._lowering.first_edge, len(self._numbers)
         self._lists = np.zeros(int(first_edge[-1]), np.int64)
+        self._told[kernel.LISTS] = self._lists.ctypes.data
         routines = len(first_edge) - 1
         routine = np.searchsorted(first_edge, self._edges, side="right") - 1
         pairs = np.unique(self._crossing * routines + routine)
@@ -293,18 +298,10 @@ class LearntWays:
     def _take_over(self, sequences: Array) -> None:
         if not len(sequences):
             return
-        told = np.zeros(kernel.TOLD, np.int64)
-        known = np.ascontiguousarray(self.known.first), np.ascontiguousarray(self.known.steps)
-        told[kernel.FIRST], told[kernel.STEPS] = (each.ctypes.data for each in known)
-        told[kernel.LISTS] = self._lists.ctypes.data if len(self._lists) else 0
-        told[kernel.POOL] = self._pool.ctypes.data
-        told[kernel.NUMBERS] = self._numbers.ctypes.data
-        told[kernel.STOPS] = self._stops.ctypes.data
-        told[kernel.SPILLS], told[kernel.FILLS] = self._shared
-        self._memory.compose(told, sequences)
+        self._told[kernel.POOL] = self._pool.ctypes.data
+        self._memory.compose(self._told, sequences)
         ways = _of(self._first_way, self._by_sequence, sequences)
-        told[kernel.WAYS] = self._ways.ctypes.data
-        self._memory.insert_ways(told, ways, self._ways, self._numbers)
+        self._memory.insert_ways(self._told, ways, self._ways, self._numbers)
         self.is_taken_over[ways] = True
 
     # What Python asks about an operation at which the kernel has stopped

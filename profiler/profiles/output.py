@@ -70,7 +70,7 @@ def replace(target: Path, data: bytes | Iterable[bytes], mode: int | None = None
             _put_in_place(descriptor, target)
 
 
-def create(path: Path, data: bytes | Iterable[bytes]) -> None:
+def create(path: Path, data: bytes) -> None:
     """Write a file that is not there yet: FileExistsError if it is (made by another process in the
     meantime, say), OSError if it cannot be written.
     """

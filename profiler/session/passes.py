@@ -217,10 +217,9 @@ def observe_in(
         orders = tuple(each for each in checked if each[1] != own)
         begun, guess = Runs(world, seen or Discoveries()), memory.run(name) if name else None
         if guess is not None and guess.is_same and are_unchanged(guess.discoveries.modules):
-            guides = guide is None and study.invocation.contexts is None
-            guides = guides and needs_first_run(study.settings)
-            guess_of_counts = guess.guide if guides else None
-            begun = Runs(world, guess.discoveries, past=guess, guide=guess_of_counts)
+            is_wanted = guide is None and needs_first_run(study.settings)
+            guided = guess.guide if is_wanted and study.invocation.contexts is None else None
+            begun = Runs(world, guess.discoveries, past=guess, guide=guided)
         runs = run_passes(replace(study, orders=orders), begun, guide)
         observation = runs.observation
         assert observation is not None

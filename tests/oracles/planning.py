@@ -181,12 +181,14 @@ def split(
 
 def leads_to_loop(cfg: ControlFlowGraph, edge: int, heads: dict[int, set[int]]) -> bool:
     """Whether an edge leads to a loop that its source is not in, maybe through straight code."""
-    source, vertex = cfg.edges[edge].source, cfg.edges[edge].target
-    seen: set[int] = set()
-    while vertex not in heads and vertex not in seen and len(cfg.out_edges[vertex]) == 1:
-        seen.add(vertex)
+    vertex = cfg.edges[edge].target
+    for _ in range(cfg.vertex_count):  # straight code that goes on for longer goes in circles
+        if vertex in heads:
+            return cfg.edges[edge].source not in heads[vertex]
+        if len(cfg.out_edges[vertex]) != 1:
+            return False
         vertex = cfg.edges[cfg.out_edges[vertex][0]].target
-    return vertex in heads and source not in heads[vertex]
+    return False
 
 
 def dag(

@@ -129,17 +129,17 @@ def _numba(rows: Sequence[Row]) -> Row | None:
 
 def _runs(rows: Sequence[Row], name: str, state: State) -> Iterator[Verdict]:
     """Yield the limits of `run` on one program."""
+    found = find(rows, "command", name, "run-edges", state)
+    what, wall = f"`run`, {state}, {name}", found.wall if found else None
     if state == "cold" and name == LARGEST:
-        yield from _largest(rows, "run-edges", RUN_LARGEST)
+        seconds, memory = RUN_LARGEST
+        yield Verdict(what, wall, seconds, "s")
+        yield Verdict(f"{what}, memory", found.peak / 1e9 if found else None, memory / 1e9, "GB")
         return
     times, seconds = RUN[state]
     qemu = find(rows, "command", name, QEMU)
-    if qemu is None:
-        return
-    found = find(rows, "command", name, "run-edges", state)
-    yield Verdict(
-        f"`run`, {state}, {name}", found.wall if found else None, times * qemu.wall + seconds, "s"
-    )
+    if qemu is not None:
+        yield Verdict(what, wall, times * qemu.wall + seconds, "s")
 
 
 def _commands(rows: Sequence[Row]) -> Iterator[Verdict]:
@@ -152,14 +152,3 @@ def _commands(rows: Sequence[Row]) -> Iterator[Verdict]:
     found = find(rows, "command", LARGEST, "compare", "cold")
     peak = found.peak / 1e9 if found else None
     yield Verdict(f"`compare`, cold, {LARGEST}, memory", peak, COMPARE_LARGEST / 1e9, "GB")
-
-
-def _largest(
-    rows: Sequence[Row], configuration: str, limits: tuple[float, float]
-) -> Iterator[Verdict]:
-    """Yield the limits of time and memory of the largest program."""
-    found = find(rows, "command", LARGEST, configuration, "cold")
-    command = configuration.partition("-")[0]
-    what = f"`{command}`, cold, {LARGEST}"
-    yield Verdict(what, found.wall if found else None, limits[0], "s")
-    yield Verdict(f"{what}, memory", found.peak / 1e9 if found else None, limits[1] / 1e9, "GB")
