@@ -30,7 +30,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from simprof.profiler.graphs.cfg import EdgeKind, VertexName
-from simprof.profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
+from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile
 from simprof.simulator.values import dataclass
 
 
@@ -80,28 +80,12 @@ def _executions(routine: RoutineProfile) -> dict[int, int]:
 
 
 def _added(routine: RoutineProfile) -> dict[int, int]:
-    blocks = {block.name: block for block in routine.block_counts}
     charged: dict[int, int] = defaultdict(int)
     for block in routine.block_counts:
         charged[block.start] += block.added
-    for edge in routine.edge_counts:
-        if edge.added:
-            charged[edge_address(routine, edge, blocks)] += edge.added
+    for edge, address in zip(routine.edge_counts, routine.edge_addresses, strict=True):
+        charged[address] += edge.added
     return {address: count for address, count in sorted(charged.items()) if count}
-
-
-def edge_address(
-    routine: RoutineProfile, edge: EdgeCount, blocks: Mapping[VertexName, BlockCount]
-) -> int:
-    """Return the instruction that the code of a routine's edge is charged to."""
-    # An edge into a slot block is charged to the annulled branch, one out of it to the slot's
-    # instruction. It makes no difference whether the code stands at the end of the source, at the
-    # top of the target, between the two, or in a stub.
-    source = blocks.get(edge.source)
-    if source is not None:
-        return source.transfer
-    target = blocks.get(edge.target)
-    return routine.address if target is None else target.start
 
 
 def _branches(routine: RoutineProfile) -> Iterable[Branch]:

@@ -8,9 +8,10 @@ user-mode instructions (docs/SEMANTICS.md, instructions).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
-from typing import TYPE_CHECKING, Any, Literal, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
@@ -201,6 +202,7 @@ class RoutineProfile:
         cls,
         edge_counts: Callable[[], tuple[EdgeCount, ...]],
         block_counts: Callable[[], tuple[BlockCount, ...]],
+        edge_addresses: Callable[[], Sequence[int]],
         **others: Any,
     ) -> Self:
         """Return a profile whose edge and block counts are made when they are first asked for.
@@ -211,6 +213,7 @@ class RoutineProfile:
         values = vars(made)
         del values["edge_counts"], values["block_counts"]
         values["_edge_counts"], values["_block_counts"] = edge_counts, block_counts
+        values["_edge_addresses"] = edge_addresses
         return made
 
     if not TYPE_CHECKING:  # for which these are fields like the others
@@ -225,6 +228,21 @@ class RoutineProfile:
 
         def __getstate__(self) -> dict[str, Any]:
             return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @cached_property
+    def edge_addresses(self) -> Sequence[int]:
+        """The instruction that the code of each edge is charged to, in the order of the edges."""
+        # An edge into a slot block is charged to the annulled branch, one out of it to the slot's
+        # instruction. It makes no difference whether the code stands at the end of the source, at
+        # the top of the target, between the two, or in a stub.
+        if (made := vars(self).get("_edge_addresses")) is not None:
+            return cast(Sequence[int], made())
+        left = {block.name: block.transfer for block in self.block_counts}
+        entered = {block.name: block.start for block in self.block_counts}
+        return [
+            left[edge.source] if edge.source in left else entered.get(edge.target, self.address)
+            for edge in self.edge_counts
+        ]
 
     @property
     def key(self) -> tuple[int, str]:

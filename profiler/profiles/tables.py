@@ -16,16 +16,18 @@ share                        `instructions` of those of the whole run
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from itertools import groupby
+from itertools import groupby, islice
+from json.encoder import encode_basestring_ascii as quoted
 from types import MappingProxyType
 from typing import Any
 
 from simprof.profiler.graphs.cfg import EXIT, VertexName
 from simprof.profiler.graphs.paths import PathEnd, PathStart
-from simprof.profiler.profiles.code_counts import edge_address
+from simprof.profiler.profiles.codec import big_integers, parse_json
 from simprof.profiler.profiles.profile import BlockCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
@@ -56,9 +58,7 @@ class ColumnKind(Enum):
 
 # Kinds whose values are lists in JSON, and one text elsewhere.
 LISTS = (ColumnKind.BLOCKS, ColumnKind.LINES, ColumnKind.POSITIONS)
-_AS_THEY_ARE = frozenset(
-    {ColumnKind.WHOLE, ColumnKind.LONG, ColumnKind.NUMBER, ColumnKind.TEXT, ColumnKind.FLAG}
-)
+_ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,51 @@ class ProfileTable:
         return (tuple(map(cell, self.columns, row)) for row in self.rows)
 
     def objects(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows as JSON has them: what is a list stays one."""
-        names = [column.name for column in self.columns]
-        values = zip(*self.rows, strict=True)
-        written = [_written(each, held) for each, held in zip(self.columns, values, strict=False)]
-        return (dict(zip(names, row, strict=True)) for row in zip(*written, strict=True))
+        """Return the rows as JSON has them: what is a list stays one."""
+        texts = json_rows(self.columns, self.rows)
+        return (row for some in texts for row in parse_json(f"[{some}]"))
 
 
-def _written(column: DataColumn, values: Sequence[Value]) -> Sequence[Any]:
-    """Return the values of a column as JSON has them."""
-    if column.kind in _AS_THEY_ARE:
-        return values
-    if column.kind is ColumnKind.ADDRESS:  # a large program has a million of them
-        return [None if value is None else f"{value:#x}" for value in values]
-    write = listed if column.kind in LISTS else cell
-    return [write(column, value) for value in values]
+def json_rows(columns: Sequence[DataColumn], rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the rows as JSON objects, the text of some thousand at a time, commas between them."""
+    # Column by column: a large program has a million rows, of few different texts.
+    names = (json.dumps(column.name).replace("%", "%%") for column in columns)
+    form = "{" + ", ".join(f"{name}: %s" for name in names) + "}"
+    written = [(column, _Texts(column)) for column in columns]
+    remaining = iter(rows)
+    with big_integers():
+        while some := list(islice(remaining, _ROWS_AT_ONCE)):
+            texts = [
+                _texts(column, values, known)
+                for (column, known), values in zip(written, zip(*some, strict=True), strict=True)
+            ]
+            yield ", ".join([form % row for row in zip(*texts, strict=True)])
+
+
+def _texts(column: DataColumn, values: Sequence[Value], known: _Texts) -> list[str]:
+    """Return the values of a column as JSON."""
+    kind = column.kind
+    if kind in LISTS:
+        return [json.dumps(listed(column, value)) for value in values]
+    if kind in (ColumnKind.WHOLE, ColumnKind.LONG, ColumnKind.NUMBER):
+        return ["null" if value is None else repr(value) for value in values]
+    if kind is ColumnKind.BLOCK:
+        return ["null" if value is None else quoted(str(value)) for value in values]
+    if kind is ColumnKind.ADDRESS:
+        return ["null" if value is None else f'"{value:#x}"' for value in values]
+    return [known[value] for value in values]
+
+
+class _Texts(dict[Value, str]):
+    """The JSON of a column's values, each written once."""
+
+    def __init__(self, column: DataColumn) -> None:
+        super().__init__()
+        self._column = column
+
+    def __missing__(self, value: Value) -> str:
+        text = self[value] = json.dumps(cell(self._column, value))
+        return text
 
 
 def cell(column: DataColumn, value: Value) -> Cell:
@@ -257,8 +287,13 @@ def table(measurement: RunMeasurement, name: str) -> ProfileTable:
     One row for each routine that was entered, for each edge and each block of these, executed or
     not, and for each path that was executed, partial ones included.
     """
-    rows = (row for each in measurement.routines for row in routine_rows(measurement, each, name))
-    return ProfileTable(name, COLUMNS[name], tuple(rows))
+    return ProfileTable(name, COLUMNS[name], tuple(table_rows(measurement, name)))
+
+
+def table_rows(measurement: RunMeasurement, name: str) -> Iterator[Row]:
+    """Yield the rows of one of the tables."""
+    for routine in measurement.routines:
+        yield from routine_rows(measurement, routine, name)
 
 
 def routine_rows(measurement: RunMeasurement, routine: RoutineProfile, name: str) -> Iterator[Row]:
@@ -378,19 +413,12 @@ def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterat
 
 
 def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
-    blocks = {block.name: block for block in routine.block_counts}
-    for edge in routine.edge_counts:
-        yield (
-            edge.source,
-            edge.target,
-            str(edge.kind),
-            edge.count,
-            edge.added,
-            edge.instrumented,
-            edge_address(routine, edge, blocks),
-            # The source of the edge that enters a routine is no block, and has no line.
-            *_source_cells(known_line(measurement, edge.target, edge.source)),
-        )
+    for edge, address in zip(routine.edge_counts, routine.edge_addresses, strict=True):
+        # The source of the edge that enters a routine is no block, and has no line.
+        line = known_line(measurement, edge.target, edge.source)
+        file, number = _source_cells(line)
+        how = edge.kind.value, edge.count, edge.added, edge.instrumented
+        yield edge.source, edge.target, *how, address, file, number
 
 
 def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:

@@ -7,7 +7,6 @@ of `profiles.tables`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 from simprof.profiler.profiles.codec import encode, json_line
 from simprof.profiler.profiles.documents import result_head
@@ -20,12 +19,16 @@ from simprof.profiler.profiles.profile import (
     RunMeasurement,
     WaitInfo,
 )
-from simprof.profiler.profiles.tables import address_text, table
+from simprof.profiler.profiles.tables import (
+    COLUMNS,
+    address_text,
+    json_rows,
+    table,
+    table_rows,
+)
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import call_tree_object
 from simprof.profiler.schemes.mode_options import setting_object
-
-_ROWS_AT_ONCE = 4096
 
 
 def render(measurement: RunMeasurement) -> str:
@@ -38,27 +41,19 @@ def pieces(measurement: RunMeasurement) -> Iterator[str]:
     yield json_line(summary_object(measurement)).removesuffix("}\n")
     for name in _counts(measurement):
         yield f', "{name}": ['
-        rows = table(measurement, name).objects()
         before = ""
-        while some := list(islice(rows, _ROWS_AT_ONCE)):
-            yield before + json_line(some)[1:-2]
+        for rows in json_rows(COLUMNS[name], table_rows(measurement, name)):
+            yield before + rows
             before = ", "
         yield "]"
     yield "}\n"
 
 
-def to_object(measurement: RunMeasurement) -> dict[str, object]:
-    """Return the run object as Python values.
-
-    `paths` and `blocks` are there only where the scheme collects them, `attribution` only where
-    an exact path profile of the same run judges this one.
-    """
-    counts = {name: _rows(measurement, name) for name in _counts(measurement)}
-    return {**summary_object(measurement), **counts}
-
-
 def _counts(measurement: RunMeasurement) -> list[str]:
-    """Return the tables of edges, blocks and paths that a run object has."""
+    """Return the tables of edges, blocks and paths that a run object has.
+
+    `paths` and `blocks` are there only where the scheme collects them.
+    """
     names = ["edges"]
     if mode_facts.counts_blocks(measurement):
         names.append("blocks")
@@ -67,12 +62,11 @@ def _counts(measurement: RunMeasurement) -> list[str]:
     return names
 
 
-def _rows(measurement: RunMeasurement, name: str) -> list[dict[str, object]]:
-    return list(table(measurement, name).objects())
-
-
 def summary_object(measurement: RunMeasurement) -> dict[str, object]:
-    """Return the run object without the counts of edges, blocks and paths."""
+    """Return the run object without the counts of edges, blocks and paths.
+
+    `attribution` is there only where an exact path profile of the same run judges this one.
+    """
     result: dict[str, object] = {
         **measurement_head("run", measurement),
         "exit": ending_object(measurement.ending),
@@ -84,7 +78,7 @@ def summary_object(measurement: RunMeasurement) -> dict[str, object]:
         "sizes": mode_facts.sizes(measurement),
         "lost": dict(measurement.lost),
         "refused_calls": refused_call_objects(measurement),
-        "routines": _rows(measurement, "routines"),
+        "routines": list(table(measurement, "routines").objects()),
     }
     if mode_facts.estimates(measurement):
         result["estimate"] = True

@@ -97,13 +97,16 @@ def routine_profile(
         instrumented = frozenset[int]() if plan is None else plan.instrumented_edges
         edges = partial(_edges, events, price, routine.counters.taken, instrumented)
         blocks = partial(_blocks, events, price, code, range(len(cfg.blocks)))
+        addresses = partial(_charged, events, code, range(len(cfg.edges)), sorted(events.early))
     else:
         loops = [] if decoder is None else _crossed_loops(events)
         edges = partial(_loops_of_one_block, events, loops)
         blocks = partial(_blocks, events, price, code, sorted({cfg.edges[e].source for e in loops}))
+        addresses = partial(_charged, events, code, loops, ())
     return RoutineProfile.of_rows(
         edges,
         blocks,
+        addresses,
         **routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register),
         activations=events.activations,
         added=routine.price.added + routine.counters.hash_instructions,
@@ -124,7 +127,7 @@ def _blocks(
     executions, costs, cfg = events.block_counts, block_costs(price), events.cfg
     found = []
     for number, start, length, is_slot, _ in (cfg.blocks[block] for block in wanted):
-        count, delayed = executions[number], length >= 2 and code.delays(start + 4 * length - 8)
+        count, delayed = executions[number], _is_delayed(code, start, length)
         added = count * costs.get(number, 0)
         found.append(BlockCount(start, length, is_slot, delayed, count, added))
     return tuple(found)
@@ -152,14 +155,33 @@ def _edges(
 ) -> tuple[EdgeCount, ...]:
     """Return the counts of the graph's edges, then those of early ends as edges to EXIT."""
     cfg, counts = events.cfg, events.edges
-    names, added = cfg.names(), edge_costs(price, counts, taken)
-    found = []
-    for edge, source, target, kind in cfg.edges:
-        ends, count = (names[source], names[target]), counts[edge]
-        found.append(EdgeCount(*ends, kind, count, edge in instrumented, added.get(edge, 0)))
+    names, added = cfg.names(), edge_costs(price, counts, taken).get
+    found = [
+        EdgeCount(names[source], names[target], kind, count, edge in instrumented, added(edge, 0))
+        for (edge, source, target, kind), count in zip(cfg.edges, counts, strict=True)
+    ]
     for block, count in sorted(events.early.items()):
         found.append(EdgeCount(names[block], EXIT, EdgeKind.EARLY, count, False))
     return tuple(found)
+
+
+def _charged(
+    events: RoutineEvents, code: CodeImage, edges: Iterable[int], early: Iterable[int]
+) -> list[int]:
+    """Return the instructions that edges, and early ends in blocks, are charged to."""
+    cfg = events.cfg
+    left = [
+        start + 4 * length - (8 if _is_delayed(code, start, length) else 4)
+        for _, start, length, _, _ in cfg.blocks
+    ]
+    ends = (cfg.edges[edge][1:3] for edge in edges)
+    charged = [left[of] if of < cfg.entry else cfg.blocks[to].start for of, to in ends]
+    return charged + [left[block] for block in early]
+
+
+def _is_delayed(code: CodeImage, start: int, length: int) -> bool:
+    """Whether the last instruction of a block is in the delay slot of the one before it."""
+    return length >= 2 and code.delays(start + 4 * length - 8)
 
 
 def _paths(routine: RoutineReading) -> Iterator[PathCount]:

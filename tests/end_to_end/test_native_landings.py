@@ -26,7 +26,7 @@ Compile = Callable[..., Path]
 
 def _count(
     program: Path, patience: int, monkeypatch: pytest.MonkeyPatch
-) -> tuple[list[dict[str, Any]], list[Counter[EarlyEnd]], int]:
+) -> tuple[list[str], list[Counter[EarlyEnd]], int]:
     """Measure with native code from the landing number `patience` on.
 
     Returns
@@ -51,7 +51,7 @@ def _count(
         guest = GuestOptions(root=program.parent, stdout=output.fileno(), stderr=output.fileno())
         settings = [Setting(mode, mode, SchemeOptions()) for mode in ("pp", "bits")]
         measured = measure_all(observe(RunRequest(program=program, guest=guest), settings))
-        return [run_json.to_object(each) for each in measured], ends, landed
+        return [run_json.render(each) for each in measured], ends, landed
 
 
 @pytest.mark.long

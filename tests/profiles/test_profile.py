@@ -64,7 +64,8 @@ def later(of: RoutineProfile, asked: list[str]) -> RoutineProfile:
         return rows
 
     make = partial(noting, "edges", edges), partial(noting, "blocks", blocks)
-    return RoutineProfile.of_rows(*make, **values)
+    addresses = partial(noting, "addresses", replace(of).edge_addresses)
+    return RoutineProfile.of_rows(*make, addresses, **values)
 
 
 def test_rows_are_made_once_and_only_where_they_are_asked_for() -> None:
@@ -75,6 +76,8 @@ def test_rows_are_made_once_and_only_where_they_are_asked_for() -> None:
     assert made.edge_counts is whole.edge_counts
     assert made.unplaced == whole.unplaced
     assert asked == ["edges", "blocks"]
+    assert made.edge_addresses is made.edge_addresses == whole.edge_addresses
+    assert asked == ["edges", "blocks", "addresses"]
     with pytest.raises(AttributeError, match="RoutineProfile has no attribute 'edge_count'"):
         getattr(made, "edge_" + "count")
 

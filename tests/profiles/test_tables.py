@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.profile import RoutineProfile
-from simprof.profiler.profiles.tables import table
+from simprof.profiler.profiles.tables import (
+    LISTS,
+    ColumnKind,
+    DataColumn,
+    ProfileTable,
+    cell,
+    json_rows,
+    listed,
+    table,
+)
+from simprof.simulator.binary.program import SourceLine
 from tests.support.samples import measurement, routine
 
 
@@ -32,3 +46,38 @@ def test_path_coverage_is_what_was_executed_of_the_paths_told_apart() -> None:
         found = table(measurement(routines=(profile,)), "routines")
         names = [column.name for column in found.columns]
         assert found.rows[0][names.index("path_coverage")] == covered
+
+
+# By kind: values that there are, None among them
+VALUES: dict[ColumnKind, tuple[Any, ...]] = {
+    ColumnKind.WHOLE: (0, 2**62, None),
+    ColumnKind.LONG: (10**6000, 7, None),
+    ColumnKind.NUMBER: (0.1, 0.0, None),
+    ColumnKind.TEXT: ('a "quoted" \\ 100 % \N{GREEK SMALL LETTER ALPHA}\n', "", None),
+    ColumnKind.FLAG: (True, False, None),
+    ColumnKind.ADDRESS: (0x101918, 0, None),
+    ColumnKind.BLOCK: (VertexName(16, True), VertexName('l"%s\u00e9'), None),
+    ColumnKind.BLOCKS: ((VertexName(16), VertexName("a")), (), None),
+    ColumnKind.LINES: ((SourceLine("a.c", 3), SourceLine('"%', 4)), (), None),
+    ColumnKind.POSITIONS: ((0, 3), (), None),
+}
+
+
+def test_rows_in_json_are_those_that_the_json_module_writes() -> None:
+    assert set(VALUES) == set(ColumnKind)
+    columns = tuple(DataColumn(f"{kind.name} 100 %", kind) for kind in VALUES)
+    some = tuple(zip(*VALUES.values(), strict=True))
+    rows = some * 3000  # several of the pieces in which they are written
+    objects = [
+        {
+            column.name: (listed if column.kind in LISTS else cell)(column, value)
+            for column, value in zip(columns, row, strict=True)
+        }
+        for row in some
+    ]
+    pieces = list(json_rows(columns, rows))
+    assert len(pieces) > 1
+    with big_integers():
+        assert f"[{', '.join(pieces)}]" == json.dumps(objects * 3000)
+    assert list(ProfileTable("t", columns, some).objects()) == objects
+    assert not list(json_rows(columns, ()))

@@ -58,7 +58,7 @@ def test_schemes_in_one_emulation_are_those_of_separate_ones(run: Run) -> None:
     together = run("loops").measurements
     for mode in ("pp", "qpt2"):
         alone = run("loops", modes=(mode,)).measurements[mode]
-        assert run_json.to_object(alone) == run_json.to_object(together[mode])
+        assert run_json.render(alone) == run_json.render(together[mode])
 
 
 def test_a_run_is_forgotten_without_a_search_for_cycles(fixture_elf: Callable[..., Path]) -> None:
@@ -91,6 +91,17 @@ def test_edge_counts_of_all_modes_are_equal(run: Run) -> None:
     ]
     assert counts[0] == counts[1] == counts[2]
     assert found["edges"].added == 0
+
+
+def test_edges_are_charged_to_the_same_instructions_as_in_a_saved_profile(run: Run) -> None:
+    """A run finds them by the graph, a profile that was loaded by the names of its blocks."""
+    kinds = set[EdgeKind]()
+    for width in ("v9", "v8plus"):
+        for measured in run("nonlocal", width=width).measurements.values():
+            for routine in measured.routines:
+                kinds.update(edge.kind for edge in routine.edge_counts)
+                assert replace(routine).edge_addresses == routine.edge_addresses
+    assert {EdgeKind.SLOT, EdgeKind.EARLY} <= kinds
 
 
 def test_hash_tables_and_arrays_hold_the_same_paths(run: Run) -> None:
