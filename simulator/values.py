@@ -1,16 +1,17 @@
-"""`@dataclass` whose methods are made when the class is first used.
+"""`@dataclass` whose methods are made when they are first called.
 
 The standard library writes, compiles and executes the text of `__init__`, `__eq__`, `__repr__` and
 others for each class while its module is imported: a quarter of the time of a short command, most
 of it for classes of which that command makes no object, and for methods that it does not call. Here
-fields are still the standard library's. Of the methods only `__init__` has a text of its own, which
-is compiled when the class is first used; until then a class has methods in their places that have
-it make the real ones.
+a class has methods in their places that have it make the real ones. Only `__init__` has a text of
+its own, which is compiled for classes that make more than a few objects. Fields are the standard
+library's where it is asked for them, or they are more than annotated names with defaults.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import operator
 import reprlib
 from threading import RLock
@@ -38,7 +39,9 @@ else:
         return cls
 
 
+FEW = 16  # Objects of a class before its `__init__` is compiled
 _OPTIONS = {"frozen", "eq", "repr", "kw_only", "slots"}
+_NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")  # in annotations
 _LOCK = RLock()  # threads may come to a class at once, and classes to their bases
 _FIELDS = "__dataclass_fields__"
 _FACTS = (_FIELDS, "__dataclass_params__", "__match_args__")
@@ -57,12 +60,14 @@ def _is_dataclass(cls: type) -> bool:
 
 
 class _Later:
-    """What stands in the places of a class's methods until one of them is called."""
+    """What stands in the places of a class's methods until they are called."""
 
     def __init__(self, cls: type, options: Mapping[str, bool]) -> None:
         self._cls = cls
         self._options = options
         self._places: dict[str, object] = {}
+        self._few = FEW
+        self._inits: _Inits | None = None
         self.frozen = options.get("frozen", False)
 
     def place(self, facts: Iterable[str]) -> None:
@@ -80,7 +85,7 @@ class _Later:
             methods += ["__setattr__", "__delattr__"]
         for name in methods:
             if name not in cls.__dict__:
-                self._places[name] = self._method(name)
+                self._places[name] = self._init() if name == "__init__" else self._method(name)
         for name in facts:
             self._places[name] = _Fact(self, name)
         for name, stands in self._places.items():
@@ -88,35 +93,130 @@ class _Later:
 
     def _method(self, name: str) -> Callable[..., Any]:
         def first(*arguments: Any, **named: Any) -> Any:
-            return getattr(self.made(), name)(*arguments, **named)
+            return getattr(self._with(name), name)(*arguments, **named)
 
         return first
 
-    def made(self) -> type:
-        """Return the class, with its real methods."""
+    def _init(self) -> Callable[..., None]:
+        """Return `__init__` of the first objects: to compile it takes as long as many of them."""
+
+        def first(instance: object, /, *arguments: Any, **named: Any) -> None:
+            self._few -= 1
+            values = None
+            if self._few >= 0:
+                if self._inits is None:
+                    self._inits = _Inits(self._cls)
+                values = self._inits.values(arguments, named)
+            if values is None:
+                self._with("__init__").__init__(instance, *arguments, **named)  # type: ignore[misc]
+                return
+            for name, value in values:
+                object.__setattr__(instance, name, value)
+            if hasattr(instance, "__post_init__"):
+                instance.__post_init__()
+
+        return first
+
+    def _with(self, name: str) -> type:
+        """Return the class, with a real method."""
         cls = self._cls
         with _LOCK:
-            places, self._places = self._places, {}
-            left = [name for name, each in places.items() if cls.__dict__.get(name) is each]
-            if _FIELDS in left:
+            if cls.__dict__.get(name) is self._places[name]:
+                setattr(cls, name, _MAKERS[name](cls))
+        return cls
+
+    def fields(self) -> list[dataclasses.Field[Any]]:
+        """Return the fields, without the standard library if that is easy."""
+        cls = self._cls
+        if cls.__dict__[_FIELDS] is self._places.get(_FIELDS):
+            found = _plain_fields(cls, self._options.get("kw_only", False))
+            if found is not None:
+                return found
+        return list(dataclasses.fields(cls))
+
+    def made(self) -> type:
+        """Return the class, with what the standard library knows of it."""
+        cls = self._cls
+        with _LOCK:
+            if cls.__dict__[_FIELDS] is self._places[_FIELDS]:
                 delattr(cls, "__match_args__")  # the others are written over
                 _with_fields(cls, self._options)
-            for name in left:
-                if cls.__dict__.get(name) is places[name]:
-                    setattr(cls, name, _MAKERS[name](cls))
         return cls
+
+
+def _fields_of(cls: type) -> list[dataclasses.Field[Any]]:
+    """Return the fields of a dataclass, whoever has made it."""
+    known = cls.__dict__.get(_FIELDS)
+    return known.later.fields() if isinstance(known, _Fact) else list(dataclasses.fields(cls))
+
+
+def _plain_fields(cls: type, kw_only: bool) -> list[dataclasses.Field[Any]] | None:
+    """Return the fields of a class whose own are annotated names, None if they are more."""
+    found: dict[str, dataclasses.Field[Any]] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        if _FIELDS in base.__dict__:
+            found |= {field.name: field for field in _fields_of(base)}
+    for name, kind in inspect.get_annotations(cls).items():
+        if isinstance(kind, str) and kind.startswith("ClassVar["):
+            continue
+        if not isinstance(kind, str) or any(each in kind for each in _NO_FIELDS):
+            return None
+        default = cls.__dict__.get(name, dataclasses.MISSING)
+        # Of a base; its `field(...)`, for which the class gets another value or none; an error.
+        is_more = hasattr(cls, name) if default is dataclasses.MISSING else not _is_plain(default)
+        if is_more:
+            return None
+        field = found[name] = dataclasses.field(default=default, kw_only=kw_only)
+        field.name = name
+    return list(found.values())
+
+
+def _is_plain(default: object) -> bool:
+    return type(default).__hash__ is not None and not isinstance(default, dataclasses.Field)
+
+
+class _Inits:
+    """What `__init__` does, for a class of which there are few objects."""
+
+    def __init__(self, cls: type) -> None:
+        fields = _fields_of(cls)
+        # A field that no argument gives may have its value in the class.
+        self._is_plain = all(field.init or field.default is dataclasses.MISSING for field in fields)
+        self._ordered = [each.name for each in fields if each.init and not each.kw_only]
+        self._fields = {
+            each.name: (each.init, each.default, each.default_factory) for each in fields
+        }
+
+    def values(
+        self, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> list[tuple[str, Any]] | None:
+        """Return the values of all fields, None where arguments are wrong, or it is not so easy."""
+        given = dict(zip(self._ordered, arguments, strict=False)) | named
+        if not self._is_plain or len(given) != len(arguments) + len(named):
+            return None
+        values = []
+        for name, (init, default, factory) in self._fields.items():
+            if init and name in given:
+                values.append((name, given.pop(name)))
+            elif factory is not dataclasses.MISSING:
+                values.append((name, factory()))
+            elif default is not dataclasses.MISSING:
+                values.append((name, default))
+            elif init:
+                return None
+        return None if given else values
 
 
 class _Fact:
     """An attribute of a class that `dataclasses` reads: `fields`, `replace`, `asdict`, `match`."""
 
     def __init__(self, later: _Later, name: str) -> None:
-        self._later = later
+        self.later = later
         self._name = name
         self.frozen = later.frozen
 
     def __get__(self, instance: object, owner: type) -> Any:
-        return getattr(self._later.made(), self._name)
+        return getattr(self.later.made(), self._name)
 
 
 def _with_fields(cls: type, options: Mapping[str, bool], slots: bool = False) -> type:
@@ -141,10 +241,10 @@ def _with_fields(cls: type, options: Mapping[str, bool], slots: bool = False) ->
 
 def _make_init(cls: Any) -> Callable[..., None]:
     """Compile `__init__`."""
-    frozen = cls.__dataclass_params__.frozen
+    frozen = is_frozen(cls)
     names: dict[str, Any] = {"__name__": cls.__module__, "_set": object.__setattr__}
     ordered, named, body = ["self"], list[str](), list[str]()
-    for field in dataclasses.fields(cls):
+    for field in _fields_of(cls):
         name = value = field.name
         default = f"_{name}_"  # no field is called so
         parameter = name
@@ -186,7 +286,7 @@ _MISSING = _Missing()
 
 
 def _make_repr(cls: Any) -> Callable[..., str]:
-    names = [field.name for field in dataclasses.fields(cls) if field.repr]
+    names = [field.name for field in _fields_of(cls) if field.repr]
 
     @reprlib.recursive_repr()
     def shown(self: Any) -> str:
@@ -197,7 +297,7 @@ def _make_repr(cls: Any) -> Callable[..., str]:
 
 
 def _make_eq(cls: Any) -> Callable[..., Any]:
-    values = _values([field.name for field in dataclasses.fields(cls) if field.compare])
+    values = _values([field.name for field in _fields_of(cls) if field.compare])
 
     def equal(self: Any, other: Any) -> Any:
         if type(other) is type(self):
@@ -208,7 +308,7 @@ def _make_eq(cls: Any) -> Callable[..., Any]:
 
 
 def _make_hash(cls: Any) -> Callable[..., int]:
-    found = dataclasses.fields(cls)
+    found = _fields_of(cls)
     names = [each.name for each in found if (each.compare if each.hash is None else each.hash)]
     values = _values(names)
 
@@ -226,7 +326,7 @@ def _values(names: list[str]) -> Callable[[Any], Any]:
 
 
 def _make_setattr(cls: Any) -> Callable[..., None]:
-    names = {field.name for field in dataclasses.fields(cls)}
+    names = {field.name for field in _fields_of(cls)}
 
     def refuse(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in names:
@@ -237,7 +337,7 @@ def _make_setattr(cls: Any) -> Callable[..., None]:
 
 
 def _make_delattr(cls: Any) -> Callable[..., None]:
-    names = {field.name for field in dataclasses.fields(cls)}
+    names = {field.name for field in _fields_of(cls)}
 
     def refuse(self: Any, name: str) -> None:
         if type(self) is cls or name in names:

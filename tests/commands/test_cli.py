@@ -517,6 +517,51 @@ def test_version_and_help_are_fast_and_import_little() -> None:
     assert re.fullmatch(r"simprof \d+\.\d+\.\d+\S*\n", done.stdout)
 
 
+def test_numpy_starts_no_threads_of_its_own() -> None:
+    script = (
+        "import os, sys\n"
+        "from simprof.profiler import cli\n"
+        "def run(arguments):\n"
+        "    import numpy\n"
+        "    print(len(os.listdir('/proc/self/task')), 'OPENBLAS_NUM_THREADS' in os.environ)\n"
+        "    return 0\n"
+        "cli.run = run\n"
+        "cli.main([])\n"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1 False\n"  # what simprof starts is not told of it
+
+
+def test_calls_cost_the_same_at_any_depth() -> None:
+    script = (
+        "import resource\n"
+        "from profiler import cli\n"
+        "def faults():\n"
+        "    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "def leaf():\n"
+        "    pass\n"
+        "def most(depth):\n"
+        "    before = faults()\n"
+        "    for _ in range(200):\n"
+        "        leaf()\n"
+        "    here = faults() - before\n"
+        "    return max(here, most(depth - 1)) if depth else here\n"
+        "def run(arguments):\n"
+        "    print(most(800) < 200)\n"
+        "    return 0\n"
+        "cli.run = run\n"
+        "cli.main([])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    # Without `LARGE_FRAME` memory is asked for at each call where a chunk ends.
+    assert done.stdout == "True\n"
+
+
 GUIDE_COMMANDS = (
     "record",
     "run",

@@ -132,7 +132,7 @@ UNUSED = (
     *("simprof.profiler.code.context", "simprof.profiler.code.liveness"),
     # A scheme's planner is imported where its mode is asked for.
     *(f"simprof.profiler.schemes.{each}.planner" for each in ("qpt", "tpp", "kiter", "bittrace")),
-    *("numba", "llvmlite", "networkx", "elftools", "rich", "click.shell_completion"),
+    *("numba", "llvmlite", "networkx", "elftools", "rich", "click.shell_completion", "numpy.ma"),
     *("subprocess", "concurrent.futures", "multiprocessing", "importlib.metadata", "sqlite3"),
     *(
         "urllib.request",

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import Barrier
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -48,6 +48,8 @@ def family(make: Make) -> tuple[Any, Any, Any]:
             super().__init__(first=5)
 
     class Derived(base):  # type: ignore[misc, valid-type]
+        shared: ClassVar[int] = 3
+        third: str  # the default of the base
         fourth: tuple[int, ...] = (1,)
 
         def __repr__(self) -> str:
@@ -111,6 +113,33 @@ def test_classes_are_those_of_the_standard_library(options: dict[str, bool]) -> 
         expected = facts(family(dataclasses.dataclass(**options)), first_act)
         found = facts(family(values.dataclass(**options)), first_act)
         assert found == expected, first_act
+
+
+@pytest.mark.parametrize("options", ({}, {"kw_only": True}), ids=str)
+def test_fields_that_are_more_than_names_with_defaults(options: dict[str, bool]) -> None:
+    def told_of(make: Make) -> list[object]:
+        class Given:
+            first: int
+            third: int = dataclasses.field(default=7, init=False)
+            fourth: list[int] = dataclasses.field(default_factory=list, init=False)
+            _: dataclasses.KW_ONLY
+            fifth: int = 5
+
+        made, changing = make(Given), type("Changing", (), {"__annotations__": {"first": "list"}})
+        changing.first = []  # type: ignore[attr-defined]
+        acts: list[Callable[[], object]] = [
+            lambda: vars(made(first=1)) | {"third": made(first=1).third},
+            lambda: repr(made(first=1, fifth=3)).split(".")[-1],
+            lambda: made(1, 2),
+            lambda: made(first=1, third=3),
+            lambda: [made(first=1) == made(first=each) for each in (1, 2)],
+            lambda: make(changing)().first,
+        ]
+        return [told(act) for act in acts]
+
+    expected = told_of(dataclasses.dataclass(**options))
+    assert told_of(values.dataclass(**options)) == expected
+    assert expected[0] == {"first": 1, "third": 7, "fourth": [], "fifth": 5}
 
 
 @values.dataclass(frozen=True)
@@ -183,6 +212,8 @@ def test_whether_a_class_is_frozen_is_known_before_its_methods() -> None:
     assert values.is_frozen(base)
     assert values.is_frozen(plain)
     assert values.is_frozen(derived)
+    assert vars(base)["__init__"] is later
+    assert [base(first=number).first for number in range(values.FEW)] == [*range(values.FEW)]
     assert vars(base)["__init__"] is later
     assert base(first=1).first == 1
     assert vars(base)["__init__"] is not later
