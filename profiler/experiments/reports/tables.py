@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simprof.profiler.experiments.tables.averages import in_words
-from simprof.profiler.experiments.tables.conditions import Condition, RangeCondition
+from simprof.profiler.experiments.tables.conditions import Condition
 from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
     Claim,
@@ -239,8 +239,8 @@ def _json_claim(claim: Claim) -> dict[str, Any]:
 def _json_condition(condition: Condition) -> dict[str, Any]:
     bound = condition.bound
     relation, least, most = bound.relation.value, None, None
-    if isinstance(condition, RangeCondition):
-        relation, least, most = "within", condition.low, condition.high
+    if condition.range is not None:
+        relation, least, most = "within", condition.range.low, condition.range.high
     elif bound.relation.wants_more:
         least = bound.value
     else:

@@ -6,20 +6,22 @@ counters has at most.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from simprof.profiler.experiments.cells.cells import CellKind, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import claims, columns, conditions
+from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
-from simprof.profiler.experiments.tables.conditions import (
-    Condition,
-    Whose,
-    at_least,
-    at_most,
-    papers,
+from simprof.profiler.experiments.tables.columns import (
+    PROGRAM,
+    ColumnSpec,
+    Found,
+    Quantity,
+    ResultOf,
 )
+from simprof.profiler.experiments.tables.conditions import Range, at_least, at_most, papers
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
-from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.experiments.tables.table import Bars
 from simprof.profiler.experiments.tables.tpp import COLD, LOOP, PATH_LIMIT
 from simprof.profiler.plan.plan import CounterTable
 
@@ -31,48 +33,32 @@ MODES = {
 TITLES = {"qpt2": "QPT2", "pp": "PP", "tpp": f"TPP({COLD:.0f},{LOOP:.0f})"}
 
 
-def _seconds(row: Found, need: str) -> float:
+_PP = ResultOf("pp")
+
+
+def _seconds(need: str) -> Quantity[Found]:
     # Recovering graphs is the same for all of them, and has a column of its own.
-    return row[need].timing.planning + row[need].timing.generation
+    return ResultOf(need).seconds("planning") + ResultOf(need).seconds("generation")
 
 
-def _arrays(row: Found, table: CounterTable = CounterTable.ARRAY) -> list[RoutineRow]:
-    return [each for each in row["pp"].routines if each.table is table and each.num_paths]
-
-
-def _time(need: str) -> ColumnSpec[Found]:
-    return columns.seconds(f"{need}_s", f"{TITLES[need]} (s)", lambda row: _seconds(row, need))
-
-
-def _size(need: str, name: str, title: str) -> ColumnSpec[Found]:
-    return columns.count(
-        f"{need}_{name}", f"{TITLES[need]}: {title}", lambda row: row[need].sizes[f"{name}_bytes"]
+def _kept(table: CounterTable, of: Callable[[list[RoutineRow]], int | None]) -> Quantity[Found]:
+    """Return a number of the routines whose counters PP keeps in such a table."""
+    return _PP.of(
+        lambda result: of(
+            [each for each in result.routines if each.table is table and each.num_paths]
+        )
     )
 
 
-def _growth(need: str) -> ColumnSpec[Found]:
-    return columns.percent(
-        f"{need}_growth",
-        "code growth %",
-        lambda row: percentage(row[need].sizes["code_bytes"], row[need].sizes["routine_bytes"]),
+def _columns(need: str) -> tuple[ColumnSpec[Found], ...]:
+    """Return the columns of bytes under a mode."""
+    counters, code, routines = (
+        ResultOf(need).sizes(f"{name}_bytes") for name in ("counter", "code", "routine")
     )
-
-
-def _of_arrays(table: ReportTable) -> Condition | None:
-    bound = papers(at_most(6000))
-    parts = claims.column("array_paths")(table)
-    most = max(part.value for part in parts) if parts else None
-    return conditions.value_is(
-        "most paths with an array", most, bound, parts=claims.members(parts, bound)
-    )
-
-
-def _of_tables(table: ReportTable) -> Condition | None:
-    bound = papers(at_least(4000))
-    parts = claims.column("hashed_paths")(table)
-    least = min(part.value for part in parts) if parts else None
-    return conditions.value_is(
-        "fewest paths with a hash table", least, bound, parts=claims.members(parts, bound)
+    return (
+        columns.count(f"{need}_counter", f"{TITLES[need]}: counters", counters),
+        columns.count(f"{need}_code", f"{TITLES[need]}: code", code),
+        columns.percent(f"{need}_growth", "code growth %", 100 * code / routines),
     )
 
 
@@ -90,48 +76,45 @@ ANALYSIS = TableSpec[Found](
     {name: CellNeed(each, kind=CellKind.ANALYSE) for name, each in MODES.items()},
     (
         PROGRAM,
-        columns.seconds("graphs", "graphs (s)", lambda row: row["pp"].timing.recovery),
-        *map(_time, MODES),
-        columns.factor(
-            "tpp_pp", "TPP/PP", lambda row: ratio(_seconds(row, "tpp"), _seconds(row, "pp"))
-        ),
-        *(
-            column
-            for need in MODES
-            for column in (
-                _size(need, "counter", "counters"),
-                _size(need, "code", "code"),
-                _growth(need),
-            )
-        ),
+        columns.seconds("graphs", "graphs (s)", _PP.seconds("recovery")),
+        *(columns.seconds(f"{need}_s", f"{TITLES[need]} (s)", _seconds(need)) for need in MODES),
+        columns.factor("tpp_pp", "TPP/PP", _seconds("tpp") / _seconds("pp")),
+        *(column for need in MODES for column in _columns(need)),
         columns.count(
             "array_bytes",
             "array bytes",
-            lambda row: max((each.counter_bytes for each in _arrays(row)), default=None),
+            _kept(
+                CounterTable.ARRAY,
+                lambda rows: max((each.counter_bytes for each in rows), default=None),
+            ),
         ),
         columns.count(
             "array_paths",
             "array paths",
-            lambda row: max((each.num_paths or 0 for each in _arrays(row)), default=None),
+            _kept(
+                CounterTable.ARRAY,
+                lambda rows: max((each.num_paths or 0 for each in rows), default=None),
+            ),
         ),
         columns.count(
             "hashed_paths",
             "hashed paths",
-            lambda row: min(
-                (each.num_paths or 0 for each in _arrays(row, CounterTable.HASH)), default=None
+            _kept(
+                CounterTable.HASH,
+                lambda rows: min((each.num_paths or 0 for each in rows), default=None),
             ),
         ),
         columns.percent(
             "hashed_routines",
             "hashed %",
-            lambda row: percentage(len(_arrays(row, CounterTable.HASH)), len(row["pp"].routines)),
+            100 * _kept(CounterTable.HASH, len) / _PP.of(lambda result: len(result.routines)),
         ),
     ),
     (
         rule(
             "TPP takes 74 % longer than PP to analyse and instrument a routine (96 % for INT, 19 % "
             "for FP).",
-            claims.mean_within("tpp_pp", 1.19, 1.96, others=("pp_s", "tpp_s"), whose=Whose.PAPER),
+            claims.mean_is("tpp_pp", papers(Range(1.19, 1.96)), others=("pp_s", "tpp_s")),
         ),
         rule(
             "Hash tables limit a routine's counters to roughly 16 KB (EPP 5.3).",
@@ -139,8 +122,20 @@ ANALYSIS = TableSpec[Found](
         ),
         rule(
             "Routines with more than 4000-6000 paths require hash tables (EPP 5.3).",
-            _of_arrays,
-            _of_tables,
+            claims.statistic_is(
+                "most paths with an array",
+                max,
+                claims.column("array_paths"),
+                papers(at_most(6000)),
+                remark=lambda values: "",
+            ),
+            claims.statistic_is(
+                "fewest paths with a hash table",
+                min,
+                claims.column("hashed_paths"),
+                papers(at_least(4000)),
+                remark=lambda values: "",
+            ),
             absent="the table has no routine with a hash table",
         ),
     ),

@@ -6,21 +6,22 @@ registers save.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from statistics import fmean, median
 
-from simprof.profiler.experiments.cells.cells import CellKind, CellResult, TreeCost
+from simprof.profiler.experiments.cells.cells import CellKind, TreeCost
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import claims, columns, conditions
 from simprof.profiler.experiments.tables.claims import Requirement, rule
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
+from simprof.profiler.experiments.tables.columns import (
+    PROGRAM,
+    ColumnSpec,
+    Found,
+    Quantity,
+    ResultOf,
+)
 from simprof.profiler.experiments.tables.conditions import (
-    ABOVE,
-    AT_LEAST,
-    AT_MOST,
     Condition,
-    Whose,
+    Range,
     above,
     at_least,
     at_most,
@@ -43,11 +44,12 @@ REDUNDANT, OPTIMAL = _folded("qpt"), _folded("qpt2")
 # -- table 1 --------------------------------------------------------------------------------------
 
 
-def _instrumenting(row: Found, need: str) -> float:
+def _instrumenting(result: ResultOf) -> Quantity[Found]:
     # Reading the file and recovering graphs is the same for both and counted in both.
-    spent = row[need].timing
-    return spent.recovery + spent.planning + spent.generation
+    return result.seconds("recovery") + result.seconds("planning") + result.seconds("generation")
 
+
+_REDUNDANT, _OPTIMAL = ResultOf("redundant"), ResultOf("optimal")
 
 TABLE1 = TableSpec[Found](
     "bl94-table1",
@@ -58,29 +60,21 @@ TABLE1 = TableSpec[Found](
     {"redundant": _folded("qpt", CellKind.PLAN), "optimal": _folded("qpt2", CellKind.PLAN)},
     (
         PROGRAM,
-        columns.seconds("redundant", "redundant (s)", lambda row: _instrumenting(row, "redundant")),
-        columns.seconds("optimal", "optimal (s)", lambda row: _instrumenting(row, "optimal")),
+        columns.seconds("redundant", "redundant (s)", _instrumenting(_REDUNDANT)),
+        columns.seconds("optimal", "optimal (s)", _instrumenting(_OPTIMAL)),
         columns.factor(
-            "increase",
-            "optimal/redundant",
-            lambda row: ratio(_instrumenting(row, "optimal"), _instrumenting(row, "redundant")),
+            "increase", "optimal/redundant", _instrumenting(_OPTIMAL) / _instrumenting(_REDUNDANT)
         ),
-        columns.seconds(
-            "plan_redundant", "placing: redundant", lambda row: row["redundant"].timing.planning
-        ),
-        columns.seconds("plan_optimal", "optimal", lambda row: row["optimal"].timing.planning),
-        columns.seconds(
-            "code_redundant", "code: redundant", lambda row: row["redundant"].timing.generation
-        ),
-        columns.seconds("code_optimal", "optimal", lambda row: row["optimal"].timing.generation),
+        columns.seconds("plan_redundant", "placing: redundant", _REDUNDANT.seconds("planning")),
+        columns.seconds("plan_optimal", "optimal", _OPTIMAL.seconds("planning")),
+        columns.seconds("code_redundant", "code: redundant", _REDUNDANT.seconds("generation")),
+        columns.seconds("code_optimal", "optimal", _OPTIMAL.seconds("generation")),
     ),
     (
         rule(
             "Instrumenting for optimal profiling is slightly (22-38 %) slower than for redundant "
             "profiling.",
-            claims.mean_within(
-                "increase", 1.22, 1.38, others=("redundant", "optimal"), whose=Whose.PAPER
-            ),
+            claims.mean_is("increase", papers(Range(1.22, 1.38)), others=("redundant", "optimal")),
         ),
     ),
     notes=(
@@ -96,27 +90,23 @@ TABLE1 = TableSpec[Found](
 # -- table 2 --------------------------------------------------------------------------------------
 
 
-def _sum(name: str, *, own: bool = False) -> Callable[[Found], int]:
-    """Return the sum of a figure over all routines of the file, or over the program's own."""
-    return lambda row: sum(
-        getattr(each, name) for each in columns.scope(row["plan"].routines, own=own)
-    )
+def _sums(name: str) -> tuple[Quantity[Found], Quantity[Found]]:
+    """Return the sums of a figure over all routines of the file, and over the program's own."""
+    plan = ResultOf("plan")
+    return plan.total(name), plan.total(name, columns.own_routines)
 
 
-_edges, _blocks = _sum("placed_edges"), _sum("placed_blocks")
-_profiled, _no_jump = _sum("instrumented_edges"), _sum("no_jump_edges")
-_own_edges = _sum("placed_edges", own=True)
-_own_profiled = _sum("instrumented_edges", own=True)
-_own_no_jump = _sum("no_jump_edges", own=True)
+_EDGES, _OWN_EDGES = _sums("placed_edges")
+_PROFILED, _OWN_PROFILED = _sums("instrumented_edges")
+_NO_JUMP, _OWN_NO_JUMP = _sums("no_jump_edges")
 
-
-PAPERS_EDGES = 39.0, 46.0  # Percent of edges with counters, the least and the greatest of table 2
+PAPERS_EDGES = papers(Range(39.0, 46.0, " %"))  # Those with counters in table 2
 
 
 def _width(table: ReportTable) -> Condition | None:
     shares = table.values("profiled_share")
     width = max(shares) - min(shares) if shares else None
-    bound = papers(at_most(PAPERS_EDGES[1] - PAPERS_EDGES[0], " %"))
+    bound = papers(at_most(PAPERS_EDGES.high - PAPERS_EDGES.low, " %"))
     return conditions.value_is("width of the range", width, bound, behind=len(shares))
 
 
@@ -129,33 +119,23 @@ TABLE2 = TableSpec[Found](
     {"plan": _folded("qpt2", CellKind.PLAN)},
     (
         PROGRAM,
-        columns.count("edges", "edges", _edges),
-        columns.count("profiled", "profiled", _profiled),
-        columns.percent(
-            "profiled_share", "% of edges", lambda row: percentage(_profiled(row), _edges(row))
-        ),
-        columns.count("no_jump", "no jump", _no_jump),
-        columns.percent(
-            "no_jump_share", "% of profiled", lambda row: percentage(_no_jump(row), _profiled(row))
-        ),
-        columns.factor("density", "edges/block", lambda row: ratio(_edges(row), _blocks(row))),
-        columns.percent(
-            "own_share",
-            "own: % of edges",
-            lambda row: percentage(_own_profiled(row), _own_edges(row)),
-        ),
+        columns.count("edges", "edges", _EDGES),
+        columns.count("profiled", "profiled", _PROFILED),
+        columns.percent("profiled_share", "% of edges", 100 * _PROFILED / _EDGES),
+        columns.count("no_jump", "no jump", _NO_JUMP),
+        columns.percent("no_jump_share", "% of profiled", 100 * _NO_JUMP / _PROFILED),
+        columns.factor("density", "edges/block", _EDGES / _sums("placed_blocks")[0]),
+        columns.percent("own_share", "own: % of edges", 100 * _OWN_PROFILED / _OWN_EDGES),
         columns.percent(
             "own_no_jump_share",
             "own: % of profiled without jump",
-            lambda row: percentage(_own_no_jump(row), _own_profiled(row)),
+            100 * _OWN_NO_JUMP / _OWN_PROFILED,
         ),
     ),
     (
         rule(
             "The share of edges that are profiled is in the narrow range of 39-46 %.",
-            claims.mean_within(
-                "profiled_share", *PAPERS_EDGES, " %", others=("density",), whose=Whose.PAPER
-            ),
+            claims.mean_is("profiled_share", PAPERS_EDGES, others=("density",)),
             _width,
         ),
         rule(
@@ -182,21 +162,18 @@ TABLE2 = TableSpec[Found](
 # -- table 3 --------------------------------------------------------------------------------------
 
 
-def _old(row: Found) -> int:
-    # AE's first way: the outcome of every conditional branch, a byte each: the tokens of `bits`
-    return row["bits"].counts.get("trace_tokens", 0)
+def _bytes(need: str, size: str = "trace_bits") -> Quantity[Found]:
+    return ResultOf(need).of(lambda result: (result.sizes[size] + 7) // 8)
 
 
-def _bytes(row: Found, need: str, size: str = "trace_bits") -> int:
-    return (row[need].sizes[size] + 7) // 8
+# AE's first way: the outcome of every conditional branch, a byte each: the tokens of `bits`
+_OLD = ResultOf("bits").of(lambda result: result.counts.get("trace_tokens", 0))
+_NEW, _BITS = _bytes("witness"), _bytes("bits")
+_ADDRESSES = _bytes("witness_addresses", "address_bits")
 
 
-def _addresses(row: Found) -> int:
-    return _bytes(row, "witness_addresses", "address_bits")
-
-
-def _times_faster(row: Found, old: str, new: str) -> float | None:
-    return ratio(*(row[need].base + row[need].added for need in (old, new)))
+def _times_faster(old: str, new: str) -> Quantity[Found]:
+    return ResultOf(old).instructions / ResultOf(new).instructions
 
 
 TABLE3 = TableSpec[Found](
@@ -217,65 +194,37 @@ TABLE3 = TableSpec[Found](
     },
     (
         PROGRAM,
-        columns.total("old", "old (bytes)", _old),
-        columns.total("new", "new (bytes)", lambda row: _bytes(row, "witness")),
-        columns.decimal(
-            "old_new",
-            "old/new",
-            lambda row: ratio(_old(row), _bytes(row, "witness")),
-            quotient=True,
-        ),
-        columns.total(
-            "fewest",
-            "fewest (bytes)",
-            lambda row: _bytes(row, "witness", "minimal_trace_bits"),
-        ),
-        columns.total("bit", "bits (bytes)", lambda row: _bytes(row, "bits")),
-        columns.decimal(
-            "new_bit",
-            "new/bits",
-            lambda row: ratio(_bytes(row, "witness"), _bytes(row, "bits")),
-            quotient=True,
-        ),
-        columns.total("addresses", "addresses (bytes)", _addresses),
-        columns.factor(
-            "file_ratio",
-            "file old/new",
-            lambda row: ratio(
-                _old(row) + _addresses(row), _bytes(row, "witness") + _addresses(row)
-            ),
-        ),
+        columns.total("old", "old (bytes)", _OLD),
+        columns.total("new", "new (bytes)", _NEW),
+        columns.decimal("old_new", "old/new", _OLD / _NEW, quotient=True),
+        columns.total("fewest", "fewest (bytes)", _bytes("witness", "minimal_trace_bits")),
+        columns.total("bit", "bits (bytes)", _BITS),
+        columns.decimal("new_bit", "new/bits", _NEW / _BITS, quotient=True),
+        columns.total("addresses", "addresses (bytes)", _ADDRESSES),
+        columns.factor("file_ratio", "file old/new", (_OLD + _ADDRESSES) / (_NEW + _ADDRESSES)),
         columns.of_overhead("bits", "bits %", key="bits_overhead"),
         columns.of_overhead("witness", "witness %", key="witness_overhead"),
         columns.of_overhead("bytes", "bytes %"),
         columns.of_overhead("witness_addresses", "witness + addresses %"),
         columns.of_overhead("bytes_addresses", "bytes + addresses %"),
         columns.factor(
-            "run_ratio",
-            "run old/new",
-            lambda row: _times_faster(row, "bytes_addresses", "witness_addresses"),
+            "run_ratio", "run old/new", _times_faster("bytes_addresses", "witness_addresses")
         ),
-        columns.factor(
-            "run_old_new", "alone: run old/new", lambda row: _times_faster(row, "bytes", "witness")
-        ),
+        columns.factor("run_old_new", "alone: run old/new", _times_faster("bytes", "witness")),
     ),
     (
         rule(
             "Witness placement makes traces smaller: 1.2 to 3.0 times.",
-            claims.mean_within(
-                "old_new", 1.2, 3, others=("old", "new", "fewest"), whose=Whose.PAPER
-            ),
+            claims.mean_is("old_new", papers(Range(1.2, 3)), others=("old", "new", "fewest")),
             claims.each_is("old_new", papers(at_least(1)), others=("old", "new", "fewest")),
         ),
         rule(
             "Bit tracing makes traces 3-7 times smaller than witnesses of a byte and more.",
-            claims.mean_within("new_bit", 3, 7, others=("new", "bit"), whose=Whose.PAPER),
+            claims.mean_is("new_bit", papers(Range(3, 7)), others=("new", "bit")),
         ),
         rule(
             "Files with data addresses become 1.0 to 1.3 times smaller.",
-            claims.mean_within(
-                "file_ratio", 1, 1.3, others=("old", "new", "addresses"), whose=Whose.PAPER
-            ),
+            claims.mean_is("file_ratio", papers(Range(1, 1.3)), others=("old", "new", "addresses")),
             claims.count_is(
                 "programs have smaller files",
                 claims.most,
@@ -286,12 +235,10 @@ TABLE3 = TableSpec[Found](
         rule(
             "Recording witnesses runs up to 1.2 times faster than recording every conditional (0.9 "
             "to 1.2).",
-            claims.mean_within(
+            claims.mean_is(
                 "run_ratio",
-                0.9,
-                1.2,
+                papers(Range(0.9, 1.2)),
                 others=("bytes_addresses", "witness_addresses"),
-                whose=Whose.PAPER,
             ),
             claims.count_is(
                 "programs run faster",
@@ -336,12 +283,16 @@ def _overhead_left(table: ReportTable) -> Condition | None:
 
 def _no_more_overhead(table: ReportTable) -> Condition | None:
     both = ((name, two, one) for name, one, two in _overheads(table))
-    lower = claims.ordered(both, AT_MOST, ("optimal", "redundant"))
+    lower = claims.ordered(both, at_most, ("optimal", "redundant"))
     return conditions.count_of(lower, "programs have no more overhead", len(lower))
 
 
-def _each(result: CellResult) -> float | None:
-    return ratio(result.added, _counted(result))
+def _counted(need: str) -> Quantity[Found]:
+    return ResultOf(need).counts("edge_increments")
+
+
+def _each(need: str, title: str) -> ColumnSpec[Found]:
+    return columns.factor(f"{need}_each", title, ResultOf(need).added / _counted(need))
 
 
 GRAPH1 = TableSpec[Found](
@@ -365,9 +316,9 @@ GRAPH1 = TableSpec[Found](
         columns.of_normalised("optimal", "optimal"),
         columns.of_normalised("saved", "saved"),
         columns.of_normalised("pixie", "pixie"),
-        columns.factor("redundant_each", "inst/counter", lambda row: _each(row["redundant"])),
-        columns.factor("saved_each", "saved", lambda row: _each(row["saved"])),
-        columns.factor("pixie_each", "pixie", lambda row: _each(row["pixie"])),
+        _each("redundant", "inst/counter"),
+        _each("saved", "saved"),
+        _each("pixie", "pixie"),
     ),
     (
         rule(
@@ -382,17 +333,15 @@ GRAPH1 = TableSpec[Found](
                 "programs run longer than under optimal profiling",
                 claims.every,
                 "optimal",
-                AT_MOST,
+                at_most,
                 "pixie",
-                ("optimal", "pixie"),
             ),
             claims.count_ordered(
                 "programs run shorter than with every register saved",
                 claims.every,
                 "pixie",
-                AT_MOST,
+                at_most,
                 "saved",
-                ("pixie", "saved"),
             ),
         ),
     ),
@@ -410,15 +359,10 @@ GRAPH1 = TableSpec[Found](
 INCREMENT = 5  # Instructions of a counter increment, one for a jump: what graphs 2 and 3 assume
 
 
-def _counted(result: CellResult) -> int:
-    return result.counts["edge_increments"]
-
-
-def _reduction(row: Found, need: str) -> float | None:
+def _reduction(need: str) -> Quantity[Found]:
     """Return (5 * blocks) / (5 * increments + jumps), as the caption of graph 2 has it."""
-    placed = row[need]
-    instrumentation = INCREMENT * _counted(placed) + placed.counts["jumps"]
-    return ratio(INCREMENT * _counted(row["redundant"]), instrumentation)
+    instrumentation = INCREMENT * _counted(need) + ResultOf(need).counts("jumps")
+    return INCREMENT * _counted("redundant") / instrumentation
 
 
 def _greatest(table: ReportTable) -> Condition | None:
@@ -440,7 +384,7 @@ def _greatest(table: ReportTable) -> Condition | None:
     ]
     return claims.differs(
         ("median reduction of increments in the half with more overhead", high),
-        AT_LEAST,
+        at_least,
         ("that in the half with less", low),
         parts=parts,
     )
@@ -455,17 +399,9 @@ GRAPH2 = TableSpec[Found](
     {"redundant": REDUNDANT, "optimal": OPTIMAL},
     (
         PROGRAM,
-        columns.decimal(
-            "block",
-            "inst/block",
-            lambda row: ratio(row["redundant"].base, _counted(row["redundant"])),
-        ),
-        columns.factor(
-            "increments",
-            "increments",
-            lambda row: ratio(_counted(row["redundant"]), _counted(row["optimal"])),
-        ),
-        columns.factor("instructions", "instructions", lambda row: _reduction(row, "optimal")),
+        columns.decimal("block", "inst/block", ResultOf("redundant").base / _counted("redundant")),
+        columns.factor("increments", "increments", _counted("redundant") / _counted("optimal")),
+        columns.factor("instructions", "instructions", _reduction("optimal")),
         columns.of_normalised("redundant", "redundant time"),
     ),
     (
@@ -476,23 +412,20 @@ GRAPH2 = TableSpec[Found](
                 "programs reduce instructions no more than increments",
                 claims.most,
                 "instructions",
-                AT_MOST,
+                at_most,
                 "increments",
-                ("instructions", "increments"),
             ),
         ),
         rule(
             "For the four C programs increments are reduced by a factor of 3-4, instructions by "
             "2-3.",
             *(
-                claims.mean_within(
+                claims.mean_is(
                     key,
-                    low,
-                    high,
+                    papers(Range(low, high)),
                     what=f"mean reduction of {key} (INT)",
                     group="INT",
                     others=("block",),
-                    whose=Whose.PAPER,
                 )
                 for key, low, high in (("increments", 3, 4), ("instructions", 2, 3))
             ),
@@ -505,10 +438,6 @@ GRAPH2 = TableSpec[Found](
     ),
     bars=Bars(("increments", "instructions"), "times fewer", baseline=1.0),
 )
-
-
-def _placement(need: str, title: str) -> ColumnSpec[Found]:
-    return columns.factor(need, title, lambda row: _reduction(row, need))
 
 
 def _little_improvement(key: str) -> Requirement:
@@ -536,17 +465,15 @@ GRAPH3 = TableSpec[Found](
     },
     (
         PROGRAM,
-        _placement("edge", "Eprof(Ecnt)"),
-        _placement("edge_heuristic", "Vprof(Ecnt)"),
-        _placement("vertex", "Vprof(Vcnt)"),
-        _placement("mixed", "Eprof(Mcnt)"),
+        columns.factor("edge", "Eprof(Ecnt)", _reduction("edge")),
+        columns.factor("edge_heuristic", "Vprof(Ecnt)", _reduction("edge_heuristic")),
+        columns.factor("vertex", "Vprof(Vcnt)", _reduction("vertex")),
+        columns.factor("mixed", "Eprof(Mcnt)", _reduction("mixed")),
     ),
     (
         rule(
             "Eprof(Ecnt) is superior to Vprof(Vcnt) for all programs.",
-            claims.count_ordered(
-                "programs", claims.every, "edge", AT_LEAST, "vertex", ("Eprof(Ecnt)", "Vprof(Vcnt)")
-            ),
+            claims.count_ordered("programs", claims.every, "edge", at_least, "vertex"),
         ),
         rule(
             "The heuristic for Vprof(Ecnt) yields almost no improvement over Eprof(Ecnt).",
@@ -590,14 +517,7 @@ GRAPH4 = TableSpec[dict[str, TreeCost]](
     (
         rule(
             "Heuristic-Max always produces a greater reduction than Heuristic-Min.",
-            claims.count_ordered(
-                "programs",
-                claims.every,
-                "heuristic-max",
-                ABOVE,
-                "heuristic-min",
-                ("Heuristic-Max", "Heuristic-Min"),
-            ),
+            claims.count_ordered("programs", claims.every, "heuristic-max", above, "heuristic-min"),
         ),
         rule(
             "Heuristic weights reduce increments usually little less than exact ones (1-34 %).",
@@ -625,9 +545,8 @@ GRAPH4 = TableSpec[dict[str, TreeCost]](
                 "programs are reduced more by the heuristic",
                 claims.some,
                 "heuristic-max",
-                ABOVE,
+                above,
                 "postorder-max",
-                ("Heuristic-Max", "Post-order-Max"),
             ),
         ),
     ),
@@ -655,25 +574,11 @@ GRAPH5 = TableSpec[Found](
     (
         rule(
             "With exact weights programs run as fast or faster, but one (fpppp).",
-            claims.count_ordered(
-                "programs",
-                claims.all_but_one,
-                "exact",
-                AT_MOST,
-                "heuristic",
-                ("exact", "heuristic"),
-            ),
+            claims.count_ordered("programs", claims.all_but_one, "exact", at_most, "heuristic"),
         ),
         rule(
             "Exceptions are due to cache behaviour: without caches, as here, there are none.",
-            claims.count_ordered(
-                "programs",
-                claims.every,
-                "exact",
-                AT_MOST,
-                "heuristic",
-                ("exact", "heuristic"),
-            ),
+            claims.count_ordered("programs", claims.every, "exact", at_most, "heuristic"),
         ),
     ),
     bars=Bars(("heuristic", "exact"), "times the base instructions", baseline=1.0),
@@ -683,33 +588,24 @@ GRAPH5 = TableSpec[Found](
 # -- section 6.3 ----------------------------------------------------------------------------------
 
 
-def _less(key: str, title: str, need: str) -> ColumnSpec[Found]:
-    """Return the column of by how many percent the added instructions are fewer."""
-    return columns.percent(
-        key,
-        title,
-        lambda row: percentage(row["saved"].added - row[need].added, row["saved"].added),
-    )
+_SAVED, _SCAVENGED = ResultOf("saved"), ResultOf("scavenged")
 
 
-def _less_run(row: Found) -> float | None:
-    before, after = (row[need].base + row[need].added for need in ("saved", "scavenged"))
-    return percentage(before - after, before)
+def _less(result: ResultOf) -> Quantity[Found]:
+    """Return by how many percent the added instructions are fewer."""
+    return 100 * (_SAVED.added - result.added) / _SAVED.added
 
 
 def _greatest_saving(table: ReportTable) -> Condition | None:
     parts = claims.column("less", others=("saved", "scavenged"))(table)
-    made = conditions.within(
+    return conditions.value_is(
         "greatest reduction",
         max(part.value for part in parts) if parts else None,
-        6,
-        21,
-        " %",
+        papers(Range(6, 21, " %")),
         remark=conditions.extremes((part.value for part in parts), " %"),
-        whose=Whose.PAPER,
+        # many may have little effect: on the wrong side are only those with too much
+        parts=claims.members(parts, papers(at_most(21, " %"))),
     )
-    # many may have little effect: on the wrong side are only those with too much
-    return made and replace(made, members=claims.members(parts, papers(at_most(21, " %"))))
 
 
 REGISTERS = TableSpec[Found](
@@ -730,9 +626,13 @@ REGISTERS = TableSpec[Found](
         columns.of_overhead("saved", "saved %"),
         columns.of_overhead("scavenged", "scavenged %"),
         columns.of_overhead("live", "liveness %"),
-        _less("less", "scavenging: less overhead %", "scavenged"),
-        columns.percent("less_run", "less run %", _less_run),
-        _less("less_live", "liveness: less overhead %", "live"),
+        columns.percent("less", "scavenging: less overhead %", _less(_SCAVENGED)),
+        columns.percent(
+            "less_run",
+            "less run %",
+            100 * (_SAVED.instructions - _SCAVENGED.instructions) / _SAVED.instructions,
+        ),
+        columns.percent("less_live", "liveness: less overhead %", _less(ResultOf("live"))),
     ),
     (
         rule(

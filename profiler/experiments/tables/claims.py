@@ -6,7 +6,7 @@ Verdict, figure, rule and reason are all made of conditions; a reason names rows
 says nothing that the table does not.
 
 - Most requirements are about one number of each program (`Series`): a column (`column`), or
-  something of two columns (`combined`). `mean_is`, `each_is`, `mean_within`, `statistic_is` bound
+  something of two columns (`combined`). `mean_is`, `each_is`, `statistic_is` bound
   their mean, the furthest of them, or another statistic; `count_is` counts programs within bounds.
 - Others compare two columns (`means_differ`, `count_ordered`) or groups of programs
   (`compare_groups`).
@@ -19,20 +19,18 @@ from statistics import fmean
 from typing import NamedTuple
 
 from simprof.profiler.experiments.tables.conditions import (
-    ABOVE,
     Bound,
     Condition,
     Member,
-    Relation,
-    Whose,
+    Range,
     above,
     below,
     count_of,
     extremes,
     member,
     number,
+    papers,
     value_is,
-    within,
 )
 from simprof.profiler.experiments.tables.table import (
     FEWEST,
@@ -143,11 +141,6 @@ Expression = Callable[[float, float], float | None]
 Series = Callable[[ReportTable], list[ProgramNumber]]
 
 
-def programs(table: ReportTable) -> list[TableRow]:
-    """Return the rows of programs that did not fail and that verdicts are about."""
-    return list(table.judged)
-
-
 def value(table: ReportTable, row: TableRow, key: str) -> float | None:
     """Return a number of a row."""
     found = row.values[table.index(key)]
@@ -165,7 +158,7 @@ def pairs(
 ) -> list[tuple[str, float, float]]:
     """Return (program, a, b) of rows (of `group` only) that have both numbers."""
     found = []
-    for row in programs(table):
+    for row in table.judged:
         one, two = value(table, row, first), value(table, row, second)
         if one is not None and two is not None and group in ("", row.group):
             found.append((str(row.values[0]), one, two))
@@ -178,7 +171,7 @@ def column(key: str, group: str = "", others: Sequence[str] = ()) -> Series:
     def series(table: ReportTable) -> list[ProgramNumber]:
         return [
             ProgramNumber(str(row.values[0]), found, beside(table, row, others))
-            for row in programs(table)
+            for row in table.judged
             if (found := value(table, row, key)) is not None and group in ("", row.group)
         ]
 
@@ -204,9 +197,9 @@ def combined(
     return series
 
 
-def members(parts: Iterable[ProgramNumber], bound: Bound) -> tuple[Member, ...]:
+def members(parts: Iterable[ProgramNumber], limit: Bound | Range) -> tuple[Member, ...]:
     """Return each program's part in a condition."""
-    return tuple(member(name, each, bound, more, program) for name, each, more, program in parts)
+    return tuple(member(name, each, limit, more, program) for name, each, more, program in parts)
 
 
 # -- requirements of one number of each program ---------------------------------------------------
@@ -216,12 +209,12 @@ def statistic_is(
     what: str,
     statistic: Callable[[list[float]], float],
     series: Series,
-    bound: Bound,
+    limit: Bound | Range,
     *,
     remark: Callable[[list[float]], str] | None = None,
     scope: str = "",
 ) -> Requirement:
-    """Require a bound of a statistic; but for extremes, an original counts once.
+    """Require a limit of a statistic; but for extremes, an original counts once.
 
     `what` may have a place for the number of programs, {}. `remark`: What the figure says of the
     numbers; their extremes by default.
@@ -232,16 +225,15 @@ def statistic_is(
         if not parts:
             return None
         values = [part.value for part in parts]
-        said = extremes(values, bound.unit) if remark is None else remark(values)
         originals = {str(row.values[0]): row.program for row in table.judged}
         counted = once((originals.get(part.name, part.name), part.value) for part in parts)
-        return Condition(
+        return value_is(
             what.format(len(parts)),
             statistic(values if statistic in (min, max) else counted),
-            bound,
-            remark=said,
+            limit,
+            remark=extremes(values, limit.unit) if remark is None else remark(values),
             scope=scope,
-            members=members(parts, bound),
+            parts=members(parts, limit),
         )
 
     return require
@@ -249,14 +241,14 @@ def statistic_is(
 
 def mean_is(
     key: str,
-    bound: Bound,
+    limit: Bound | Range,
     *,
     what: str = "mean",
     group: str = "",
     others: Sequence[str] = (),
 ) -> Requirement:
-    """Require a bound of the mean of a column."""
-    return statistic_is(what, fmean, column(key, group, others), bound)
+    """Require a limit of the mean of a column."""
+    return statistic_is(what, fmean, column(key, group, others), limit)
 
 
 def each_is(
@@ -277,28 +269,6 @@ def each_is(
         remark=lambda values: extremes(values, bound.unit, bound.value),
         scope="in each",
     )
-
-
-def mean_within(
-    key: str,
-    low: float,
-    high: float,
-    unit: str = "",
-    *,
-    what: str = "mean",
-    group: str = "",
-    others: Sequence[str] = (),
-    whose: Whose = Whose.OURS,
-) -> Requirement:
-    """Require that the mean of a column lies in a range."""
-
-    def require(table: ReportTable) -> Condition | None:
-        parts = column(key, group, others)(table)
-        remark = extremes((part.value for part in parts), unit)
-        mean = table.mean(key, group)
-        return within(what, mean, low, high, unit, remark=remark, parts=parts, whose=whose)
-
-    return require
 
 
 def count_is(
@@ -326,17 +296,20 @@ def count_is(
 # -- requirements of two columns ------------------------------------------------------------------
 
 
+Relation = Callable[[float, str], Bound]  # `above` or another: makes the bound that a number is
+
+
 def ordered(
     rows: Iterable[tuple[str, float, float]],  # As `pairs` has them
     relation: Relation,
-    titles: tuple[str, str] = ("", ""),  # What is said before each number
+    titles: tuple[str, str],  # What is said before each number
     unit: str = "",
 ) -> list[Member]:
     """Return rows' parts in an order of two of their numbers."""
     made = []
     for name, one, two in rows:
-        alone = Condition(titles[0], one, Bound(relation, two, unit), titles[1] or "against")
-        made.append(Member(name, alone.figure.strip(), alone.holds, alone.bound.miss(one)))
+        alone = Condition(titles[0], one, relation(two, unit), titles[1])
+        made.append(Member(name, alone.figure, alone.holds, alone.bound.miss(one)))
     return made
 
 
@@ -346,13 +319,15 @@ def count_ordered(
     first: str,
     relation: Relation,
     second: str,
-    titles: tuple[str, str],
+    titles: tuple[str, str] | None = None,  # Said before the numbers; None: the columns' titles
     unit: str = "",
 ) -> Requirement:
     """Require that in so many programs the numbers of two columns are in an order."""
 
     def require(table: ReportTable) -> Condition | None:
-        found = ordered(pairs(table, first, second), relation, titles, unit)
+        heads = {column.key: column.title for column in table.columns}
+        said = titles or (heads[first], heads[second])
+        found = ordered(pairs(table, first, second), relation, said, unit)
         return count_of(found, what, least(len(found)))
 
     return require
@@ -369,7 +344,7 @@ def differs(
     (what, one), (against, two) = first, second
     if one is None or two is None:
         return None
-    bound = Bound(relation, two, unit, Whose.PAPER)  # the order is the paper's
+    bound = papers(relation(two, unit))  # the order is the paper's
     return Condition(what, one, bound, against, members=tuple(parts))
 
 
@@ -399,7 +374,7 @@ def means_give(
     expression: Expression,
     first: str,
     second: str,
-    bound: Bound,
+    limit: Bound | Range,
     *,
     group: str = "",
     # What the figure says of the means.
@@ -407,7 +382,7 @@ def means_give(
     # What is said of a program's two numbers; None: programs are not shown.
     more: Callable[[float, float], str] | None = lambda one, two: "",
 ) -> Requirement:
-    """Require a bound of what an expression makes of the means of two columns."""
+    """Require a limit of what an expression makes of the means of two columns."""
 
     def require(table: ReportTable) -> Condition | None:
         one, two = table.mean(first, group), table.mean(second, group)
@@ -417,9 +392,9 @@ def means_give(
         return value_is(
             what,
             expression(one, two),
-            bound,
+            limit,
             remark=remark(one, two),
-            parts=members(parts, bound),
+            parts=members(parts, limit),
             behind=len(pairs(table, first, second, group)),
         )
 
@@ -451,7 +426,7 @@ def compare_groups(text: str, key: str, unit: str = "", *, higher: str = "INT") 
             *members(column(key, higher)(table), above(low, unit)),
             *members(column(key, lower)(table), below(high, unit)),
         )
-        return differs((f"mean of {higher}", high), ABOVE, (f"mean of {lower}", low), unit, parts)
+        return differs((f"mean of {higher}", high), above, (f"mean of {lower}", low), unit, parts)
 
     return rule(text, require, absent=NO_GROUPS)
 

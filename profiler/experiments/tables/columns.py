@@ -2,22 +2,110 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
-from simprof.profiler.experiments.tables.table import (
-    Form,
-    TableColumn,
-    Value,
-    percentage,
-    ratio,
-)
+from simprof.profiler.experiments.tables.table import Form, TableColumn, Value, ratio
 from simprof.simulator.values import dataclass
 
 Found = Mapping[str, CellResult]  # Results of one program by the table's own name of each need
 
 Subject = TypeVar("Subject")  # What a row is about: `Found`, or what `TableSpec.rows` makes of it
+
+
+# -- quantities -----------------------------------------------------------------------------------
+
+
+class Quantity(Generic[Subject]):
+    """A number of a row's subject. Arithmetic makes others: None where a part is, or divides by 0.
+
+    `100 * PP.added / PP.base` is PP's overhead in percent.
+    """
+
+    def __init__(self, value: Callable[[Subject], Any]) -> None:
+        self._value = value
+
+    def __call__(self, subject: Subject) -> Any:
+        """Return it for a subject."""
+        return self._value(subject)
+
+    def __add__(self, other: Quantity[Subject]) -> Quantity[Subject]:
+        return self._with(other, operator.add)
+
+    def __sub__(self, other: Quantity[Subject]) -> Quantity[Subject]:
+        return self._with(other, operator.sub)
+
+    def __truediv__(self, other: Quantity[Subject]) -> Quantity[Subject]:
+        return self._with(other, ratio)
+
+    def __rmul__(self, factor: int) -> Quantity[Subject]:
+        return self._with(Quantity(lambda _: factor), operator.mul)
+
+    def _with(self, other: Quantity[Subject], made: Callable[..., Any]) -> Quantity[Subject]:
+        def value(subject: Subject) -> Any:
+            parts = self(subject), other(subject)
+            return None if None in parts else made(*parts)
+
+        return Quantity(value)
+
+
+class ResultOf:
+    """Quantities of the result of a need."""
+
+    def __init__(self, need: str) -> None:
+        self._need = need
+        self.base = self.of(lambda result: result.base)
+        self.added = self.of(lambda result: result.added)
+        self.instructions = self.base + self.added  # Of the instrumented run
+        self.overhead = 100 * self.added / self.base
+        # Increments of path counters, those of self-loops (EPP 4.1) among them
+        self.increments = self.of(increments)
+        self.hashed = 100 * self.counts("hashed_increments") / self.increments
+
+    def of(self, value: Callable[[CellResult], Any]) -> Quantity[Found]:
+        """Return what a function makes of the result."""
+        return Quantity(lambda row: value(row[self._need]))
+
+    def counts(self, name: str) -> Quantity[Found]:
+        """Return one of its `counts`."""
+        return self.of(lambda result: result.counts[name])
+
+    def sizes(self, name: str) -> Quantity[Found]:
+        """Return one of its `sizes`."""
+        return self.of(lambda result: result.sizes[name])
+
+    def seconds(self, name: str) -> Quantity[Found]:
+        """Return a field of its `timing`."""
+        return self.of(lambda result: getattr(result.timing, name))
+
+    def total(
+        self,
+        name: str,
+        among: Callable[[CellResult], Sequence[RoutineRow]] = lambda result: result.routines,
+    ) -> Quantity[Found]:
+        """Return the sum of a field of its routines."""
+        return self.of(lambda result: sum(getattr(row, name) for row in among(result)))
+
+
+def increments(result: CellResult) -> int:
+    """Return increments of path counters, those of self-loops (EPP 4.1) among them."""
+    # The papers do not say whether they count the latter. That EPP's instructions by increment
+    # (table 1) agree with the length of an average path (table 2), and that even programs of
+    # one-block loops execute hardly more edge than path increments, says that it does.
+    return result.counts["path_increments"] + result.counts["edge_increments"]
+
+
+def own_routines(result: CellResult) -> Sequence[RoutineRow]:
+    """Return the program's own routines, not those of its libraries.
+
+    A program in which none can be told (without -g) is its own in whole.
+    """
+    return [row for row in result.routines if row.own] or result.routines
+
+
+# -- columns --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -80,50 +168,12 @@ def of_overhead(
     need: str, title: str, *, key: str = "", executed: bool = False
 ) -> ColumnSpec[Found]:
     """Return the column of a need's overhead; `executed`: with what was executed beside it."""
-    predicts = need if executed else ""
-    return ColumnSpec(
-        key or need, title, Form.PERCENT, lambda row: overhead(row[need]), predicts=predicts
-    )
+    value, predicts = ResultOf(need).overhead, need if executed else ""
+    return ColumnSpec(key or need, title, Form.PERCENT, value, predicts=predicts)
 
 
 def of_normalised(need: str, title: str, *, executed: bool = False) -> ColumnSpec[Found]:
     """Return the column of a need's instructions by those of the run without profiling."""
-    predicts = need if executed else ""
-    return ColumnSpec(need, title, Form.RATIO, lambda row: normalised(row[need]), predicts=predicts)
-
-
-# -- expressions ----------------------------------------------------------------------------------
-
-
-def overhead(result: CellResult) -> float | None:
-    """Added instructions in percent of the uninstrumented run's."""
-    return percentage(result.added, result.base)
-
-
-def normalised(result: CellResult) -> float | None:
-    """Return the instrumented run's instructions by the uninstrumented run's."""
-    return ratio(result.base + result.added, result.base)
-
-
-def increments(result: CellResult | RoutineRow) -> int:
-    """Return increments of path counters, those of self-loops (EPP 4.1) among them."""
-    # The papers do not say whether they count the latter. That EPP's instructions by increment
-    # (table 1) agree with the length of an average path (table 2), and that even programs of
-    # one-block loops execute hardly more edge than path increments, says that it does.
-    if isinstance(result, RoutineRow):
-        return result.path_increments + result.edge_increments
-    return result.counts["path_increments"] + result.counts["edge_increments"]
-
-
-def scope(routines: Sequence[RoutineRow], *, own: bool) -> list[RoutineRow]:
-    """Return the routines that a number is about: the program's own, or all of the binary.
-
-    A program in which none can be told (without -g) is its own in whole.
-    """
-    found = [row for row in routines if row.own]
-    return found if own and found else list(routines)
-
-
-def hashed(result: CellResult) -> float | None:
-    """Return the share of increments that call the hashing routine, in percent."""
-    return percentage(result.counts["hashed_increments"], increments(result))
+    result, predicts = ResultOf(need), need if executed else ""
+    value = result.instructions / result.base
+    return ColumnSpec(need, title, Form.RATIO, value, predicts=predicts)

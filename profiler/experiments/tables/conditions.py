@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
+from typing import TypeVar
 
 from simprof.simulator.values import dataclass
 
@@ -123,8 +124,6 @@ class Relation(StrEnum):
         return self in (Relation.ABOVE, Relation.AT_LEAST)
 
 
-ABOVE, AT_LEAST = Relation.ABOVE, Relation.AT_LEAST
-BELOW, AT_MOST = Relation.BELOW, Relation.AT_MOST
 _COMPARED: dict[Relation, Callable[[float, float], bool]] = {
     Relation.ABOVE: operator.gt,
     Relation.AT_LEAST: operator.ge,
@@ -159,10 +158,33 @@ class Bound:
         """Return how far `value` is beyond it; negative on the right side of it."""
         return self.value - value if self.relation.wants_more else value - self.value
 
+    def at(self, value: float) -> Bound:
+        """Return the bound that decides for `value`."""
+        return self
 
-def papers(bound: Bound) -> Bound:
-    """Return a bound as one that the paper gives."""
-    return replace(bound, whose=Whose.PAPER)
+
+@dataclass(frozen=True)
+class Range:
+    """A range that a number must lie in, its ends included."""
+
+    low: float
+    high: float
+    unit: str = ""
+    whose: Whose = Whose.OURS
+
+    def at(self, value: float) -> Bound:
+        """Return the bound that decides for `value`: the nearer end."""
+        if value - self.low < self.high - value:
+            return Bound(Relation.AT_LEAST, self.low, self.unit, self.whose)
+        return Bound(Relation.AT_MOST, self.high, self.unit, self.whose)
+
+
+Limit = TypeVar("Limit", Bound, Range)
+
+
+def papers(limit: Limit) -> Limit:
+    """Return a bound or range as one that the paper gives."""
+    return replace(limit, whose=Whose.PAPER)
 
 
 above = partial(Bound, Relation.ABOVE)
@@ -185,8 +207,11 @@ class Member:
         return f"{self.name} {self.text}"
 
 
-def member(name: str, value: float, bound: Bound, more: str = "", program: str = "") -> Member:
+def member(
+    name: str, value: float, limit: Bound | Range, more: str = "", program: str = ""
+) -> Member:
     """Return a row's part in a condition; `more`: further numbers of it."""
+    bound = limit.at(value)
     shown = f"{apart(value, bound.value)[0]}{bound.unit}{f' ({more})' if more else ''}"
     return Member(name, shown, bound.holds(value), bound.miss(value), program)
 
@@ -204,6 +229,7 @@ class Condition:
     scope: str = ""  # What else the rule says: "in each".
     members: tuple[Member, ...] = ()  # The rows behind the number
     behind: int | None = None  # Programs behind the number; None: those of `members`
+    range: Range | None = None  # What `bound` is the nearer end of, if the number has two bounds
 
     @property
     def programs(self) -> int:
@@ -259,6 +285,9 @@ class Condition:
         """What it must keep."""
         if self.against:
             return f"{self.what} {self.bound.relation.value} {self.against}"
+        if self.range is not None:
+            low, high = number(self.range.low), number(self.range.high)
+            return f"from {low} to {high}{self.bound.unit}"
         scope = f" {self.scope}" if self.scope else ""
         return f"{self.bound.relation.value} {self.texts[1]}{self.bound.unit}{scope}"
 
@@ -309,67 +338,28 @@ class CountCondition(Condition):
         return f"{self.bound.value - self.value:.0f} too few"
 
 
-@dataclass(frozen=True)
-class RangeCondition(Condition):
-    """A number must lie in a range; `bound` is that end of it that is nearer to the number."""
-
-    low: float = 0.0
-    high: float = 0.0
-
-    @property
-    def rule(self) -> str:
-        """The range."""
-        return f"from {number(self.low)} to {number(self.high)}{self.bound.unit}"
-
-
 def value_is(
     what: str,
     measured: float | None,
-    bound: Bound,
+    limit: Bound | Range,
     *,
     remark: str = "",
+    scope: str = "",
     parts: Iterable[Member] = (),
     behind: int | None = None,
 ) -> Condition | None:
-    """Require a bound of a number that was put together of several; None where there is none."""
+    """Require a limit of a number that was put together of several; None where there is none."""
     if measured is None:
         return None
-    return Condition(what, measured, bound, remark=remark, members=tuple(parts), behind=behind)
-
-
-def within(
-    what: str,
-    value: float | None,
-    low: float,
-    high: float,
-    unit: str = "",
-    *,
-    remark: str = "",
-    # (row's name, its number, further ones, its program) of each row behind the number.
-    parts: Iterable[tuple[str, float, str, str]] = (),
-    whose: Whose = Whose.OURS,
-    behind: int | None = None,
-) -> RangeCondition | None:
-    """Require that a number lies in a range, its ends included; None where there is no number."""
-    if value is None:
-        return None
-
-    def nearer(value: float) -> Bound:
-        made = at_least(low, unit) if value - low < high - value else at_most(high, unit)
-        return replace(made, whose=whose)
-
-    members = tuple(
-        member(name, each, nearer(each), more, program) for name, each, more, program in parts
-    )
-    return RangeCondition(
+    return Condition(
         what,
-        value,
-        nearer(value),
+        measured,
+        limit.at(measured),
         remark=remark,
-        members=members,
+        scope=scope,
+        members=tuple(parts),
         behind=behind,
-        low=low,
-        high=high,
+        range=limit if isinstance(limit, Range) else None,
     )
 
 

@@ -7,26 +7,29 @@ edge profile alone tells, which TPP's section 1 reports of Ball, Mataga and Sagi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from statistics import fmean, median
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from statistics import median
 
 from simprof.profiler.experiments.cells.cells import (
     CellResult,
     CommonPaths,
-    PathFacts,
-    PredictedPaths,
     RoutineRow,
     common_paths,
 )
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import claims, columns, conditions
 from simprof.profiler.experiments.tables.claims import of_hashing, rule, untestable
-from simprof.profiler.experiments.tables.columns import PROGRAM, Found
+from simprof.profiler.experiments.tables.columns import (
+    PROGRAM,
+    ColumnSpec,
+    Found,
+    Quantity,
+    ResultOf,
+)
 from simprof.profiler.experiments.tables.conditions import (
-    ABOVE,
-    BELOW,
     Condition,
+    Range,
     Whose,
     above,
     at_least,
@@ -38,7 +41,6 @@ from simprof.profiler.experiments.tables.conditions import (
 from simprof.profiler.experiments.tables.spec import CellNeed, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.accuracy import DefiniteFlow
 
 PAPER = "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996"
 PP, QPT2, BITTRACE = (CellNeed(setting(mode)) for mode in ("pp", "qpt2", "bittrace"))
@@ -54,13 +56,8 @@ MANY = 10.0  # Percent of routines that are called many
 # Instructions of a simple memory increment: load, add, store; and of a call with its delay slot,
 # which the instructions inside the hashing routine leave out.
 INCREMENT, CALL = 3, 2
-
-
-def _hash_increments(row: Found) -> float | None:
-    """Return what a call of the hashing routine costs, in simple memory increments."""
-    counts = row["pp"].counts
-    calls = counts["hashed_increments"]
-    return ratio(counts["hashing"] + CALL * calls, INCREMENT * calls)
+_PP, _QPT2 = ResultOf("pp"), ResultOf("qpt2")
+_CALLS = _PP.counts("hashed_increments")
 
 
 def _cheaper(row: Found) -> float | None:
@@ -97,25 +94,22 @@ EPP1 = TableSpec[Found](
     {"pp": PP, "qpt2": QPT2},
     (
         PROGRAM,
-        columns.total("base", "base", lambda row: row["pp"].base),
+        columns.total("base", "base", _PP.base),
         columns.of_overhead("pp", "PP %", executed=True),
         columns.of_overhead("qpt2", "QPT2 %", executed=True),
+        columns.factor("pp_qpt2", "PP/QPT2", _PP.overhead / _QPT2.overhead),
+        columns.total("path_increments", "path inc", _PP.increments),
         columns.factor(
-            "pp_qpt2",
-            "PP/QPT2",
-            lambda row: ratio(columns.overhead(row["pp"]), columns.overhead(row["qpt2"])),
+            "edge_ratio", "edge inc/path inc", _QPT2.counts("edge_increments") / _PP.increments
         ),
-        columns.total("path_increments", "path inc", lambda row: columns.increments(row["pp"])),
-        columns.factor(
-            "edge_ratio",
-            "edge inc/path inc",
-            lambda row: ratio(row["qpt2"].counts["edge_increments"], columns.increments(row["pp"])),
-        ),
-        columns.percent("hashed", "hashed %", lambda row: columns.hashed(row["pp"])),
+        columns.percent("hashed", "hashed %", _PP.hashed),
+        columns.decimal("spacing", "inst/inc", _PP.base / _PP.increments),
         columns.decimal(
-            "spacing", "inst/inc", lambda row: ratio(row["pp"].base, columns.increments(row["pp"]))
+            "hash_cost",
+            "hash cost",
+            (_PP.counts("hashing") + CALL * _CALLS) / (INCREMENT * _CALLS),
+            quotient=True,
         ),
-        columns.decimal("hash_cost", "hash cost", _hash_increments, quotient=True),
         columns.percent("cheaper", "PP cheaper %", _cheaper),
     ),
     (
@@ -188,26 +182,29 @@ EPP1 = TableSpec[Found](
 # -- table 2 --------------------------------------------------------------------------------------
 
 
-class _Characteristics(NamedTuple):
-    facts: PathFacts
-    predicted: PredictedPaths
-    potential: int  # Paths of the routines executed, before truncation
-    own: PathFacts  # Of the program's own routines
+def _results_with(facts: str) -> Callable[[SuiteMember, Found], Iterable[CellResult]]:
+    """Return what makes a row of PP's result, where its path facts have this part."""
+
+    def rows(program: SuiteMember, found: Found) -> Iterable[CellResult]:
+        result = found["pp"]
+        return () if getattr(result.facts, facts, None) is None else (result,)
+
+    return rows
 
 
-def _characteristics(program: SuiteMember, found: Found) -> Iterator[_Characteristics]:
-    result = found["pp"]
-    facts = result.facts
-    if facts is not None and facts.predicted is not None:
-        potential = sum(row.potential_paths for row in result.routines)
-        yield _Characteristics(facts, facts.predicted, potential, result.own_facts or facts)
+def _facts(name: str) -> Quantity[CellResult]:
+    return Quantity(attrgetter(f"facts.{name}"))
 
 
-def _own_correct(row: _Characteristics) -> float | None:
-    predicted = row.own.predicted
-    return None if predicted is None else percentage(predicted.correct, row.own.paths)
+def _own(name: str) -> Quantity[CellResult]:
+    """Return a fact of the program's own routines."""
+    return Quantity(lambda result: getattr(result.own_facts or result.facts, name))
 
 
+# Of own paths those that are predicted to their end
+_OWN_CORRECT = Quantity[CellResult](lambda row: (made := _own("predicted")(row)) and made.correct)
+# Paths of the routines executed, before truncation
+_POTENTIAL = Quantity[CellResult](lambda row: sum(each.potential_paths for each in row.routines))
 EXECUTED_SHARE = claims.combined(
     "paths", "potential", lambda paths, potential: 100 * paths / potential
 )
@@ -225,17 +222,17 @@ def _shorter_predictions(table: ReportTable) -> Condition | None:
             "predicted instructions by measured ones",
             percentage(table.mean("predicted_instructions"), table.mean("average_instructions")),
         ),
-        BELOW,
+        below,
         (
             "predicted edges by measured ones",
             percentage(table.mean("predicted_edges"), table.mean("average_edges")),
         ),
         " %",
-        claims.ordered(shares, BELOW, ("instructions", "edges"), " %"),
+        claims.ordered(shares, below, ("instructions", "edges"), " %"),
     )
 
 
-EPP2 = TableSpec[_Characteristics](
+EPP2 = TableSpec[CellResult](
     "epp2",
     "EPP table 2: characteristics of executed acyclic paths",
     f"{PAPER}, table 2",
@@ -247,51 +244,41 @@ EPP2 = TableSpec[_Characteristics](
     {"pp": PP},
     (
         PROGRAM,
-        columns.count("paths", "paths", lambda row: row.facts.paths),
-        columns.count("longest_edges", "longest: edges", lambda row: row.facts.longest_edges),
-        columns.count(
-            "longest_instructions", "longest: inst", lambda row: row.facts.longest_instructions
-        ),
-        columns.decimal("average_edges", "average: edges", lambda row: row.facts.average_edges),
-        columns.decimal(
-            "average_instructions", "average: inst", lambda row: row.facts.average_instructions
-        ),
+        columns.count("paths", "paths", _facts("paths")),
+        columns.count("longest_edges", "longest: edges", _facts("longest_edges")),
+        columns.count("longest_instructions", "longest: inst", _facts("longest_instructions")),
+        columns.decimal("average_edges", "average: edges", _facts("average_edges")),
+        columns.decimal("average_instructions", "average: inst", _facts("average_instructions")),
         # Of the paths, not of their executions, those that are predicted to their end.
         columns.percent(
-            "correct", "correct %", lambda row: percentage(row.predicted.correct, row.facts.paths)
+            "correct", "correct %", 100 * _facts("predicted.correct") / _facts("paths")
         ),
         columns.count(
-            "predicted_longest_edges",
-            "pred. longest: edges",
-            lambda row: row.predicted.longest_edges,
+            "predicted_longest_edges", "pred. longest: edges", _facts("predicted.longest_edges")
         ),
         columns.count(
             "predicted_longest_instructions",
             "pred. longest: inst",
-            lambda row: row.predicted.longest_instructions,
+            _facts("predicted.longest_instructions"),
         ),
         columns.decimal(
             "predicted_edges",
             "pred. average: edges",
-            lambda row: ratio(row.predicted.edges, row.facts.executions),
+            _facts("predicted.edges") / _facts("executions"),
         ),
         columns.decimal(
             "predicted_instructions",
             "pred. average: inst",
-            lambda row: ratio(row.predicted.instructions, row.facts.executions),
+            _facts("predicted.instructions") / _facts("executions"),
         ),
-        columns.count("routines", "routines", lambda row: row.facts.routines),
-        columns.count("most_paths", "most paths", lambda row: row.facts.most_paths),
-        columns.decimal(
-            "average_paths", "paths/routine", lambda row: ratio(row.facts.paths, row.facts.routines)
-        ),
-        columns.total("potential", "potential", lambda row: row.potential),
-        columns.count("own_paths", "own: paths", lambda row: row.own.paths),
-        columns.decimal(
-            "own_instructions", "own: average inst", lambda row: row.own.average_instructions
-        ),
-        columns.percent("own_correct", "own: correct %", _own_correct),
-        columns.count("own_routines", "own: routines", lambda row: row.own.routines),
+        columns.count("routines", "routines", _facts("routines")),
+        columns.count("most_paths", "most paths", _facts("most_paths")),
+        columns.decimal("average_paths", "paths/routine", _facts("paths") / _facts("routines")),
+        columns.total("potential", "potential", _POTENTIAL),
+        columns.count("own_paths", "own: paths", _own("paths")),
+        columns.decimal("own_instructions", "own: average inst", _own("average_instructions")),
+        columns.percent("own_correct", "own: correct %", 100 * _OWN_CORRECT / _own("paths")),
+        columns.count("own_routines", "own: routines", _own("routines")),
     ),
     (
         rule(
@@ -352,7 +339,7 @@ EPP2 = TableSpec[_Characteristics](
         "average_paths",
     ),
     originals="epp2",
-    rows=_characteristics,
+    rows=_results_with("predicted"),
 )
 
 
@@ -421,39 +408,41 @@ EPP3 = TableSpec[CommonPaths](
 # -- section 2: bit tracing -----------------------------------------------------------------------
 
 
-class _Naming(NamedTuple):
-    """What names of paths cost under PP and under bit tracing."""
-
-    pp: CellResult
-    bits: CellResult
-    merged: CellResult  # Bit tracing whose initialisation and counts are merged with branches
-    both: list[tuple[RoutineRow, RoutineRow]]  # Routines entered, each weighs the same
-    # Counters by path of an array of any size that the codes index; None: no word can index it.
-    sizes: list[float | None]
-
-    @property
-    def indexed(self) -> list[float]:
-        return [size for size in self.sizes if size is not None]
+def _both(row: Found) -> list[tuple[RoutineRow, RoutineRow]]:
+    """Return the routines entered, each of which weighs the same, under PP and bit tracing."""
+    rows = zip(row["pp"].routines, row["bittrace"].routines, strict=True)
+    return [(a, b) for a, b in rows if a.num_paths]
 
 
-def _naming(program: SuiteMember, found: Found) -> Iterator[_Naming]:
-    pp, bits = found["pp"], found["bittrace"]
-    both = [(a, b) for a, b in zip(pp.routines, bits.routines, strict=True) if a.num_paths]
-    merged = found["merged"]
-    yield _Naming(
-        pp, bits, merged, both, [ratio(b.name_counters, a.name_counters) for a, b in both]
-    )
+def _sizes(row: Found) -> list[float | None]:
+    """Return counters by path of an array of any size that codes index; None: no word can."""
+    return [ratio(b.name_counters, a.name_counters) for a, b in _both(row)]
 
 
-def _code(result: CellResult) -> int:
-    return sum(row.instrumented_edges for row in result.routines)
+def _indexed(row: Found) -> list[float]:
+    return [size for size in _sizes(row) if size is not None]
 
 
-def _hashed_paths(result: CellResult) -> float | None:
-    return percentage(result.counts["hashed_increments"], result.counts["path_increments"])
+def _in_both(value: Callable[[RoutineRow, RoutineRow], int]) -> Quantity[Found]:
+    return Quantity(lambda row: sum(value(*each) for each in _both(row)))
 
 
-BIT_TRACING = TableSpec[_Naming](
+_ENTERED = _in_both(lambda pp, bits: 1)
+_OVER_TWICE = Quantity[Found](lambda row: sum(each is None or each > 2 for each in _sizes(row)))
+
+
+def _code(need: str, title: str, key: str) -> ColumnSpec[Found]:
+    code, of_pp = (ResultOf(each).total("instrumented_edges") for each in (need, "pp"))
+    return columns.factor(key, title, code / of_pp)
+
+
+def _hashed_paths(need: str, title: str, key: str) -> ColumnSpec[Found]:
+    result = ResultOf(need)
+    hashed, paths = result.counts("hashed_increments"), result.counts("path_increments")
+    return columns.percent(key, title, 100 * hashed / paths)
+
+
+BIT_TRACING = TableSpec[Found](
     "bittrace",
     "EPP section 2: bit tracing's counters against path numbers",
     f"{PAPER}, section 2",
@@ -466,48 +455,30 @@ BIT_TRACING = TableSpec[_Naming](
     {"pp": PP, "bittrace": BITTRACE, "merged": MERGED},
     (
         PROGRAM,
-        columns.total("routines", "routines", lambda row: len(row.both)),
-        columns.decimal(
-            "pp_bits",
-            "PP bits",
-            lambda row: fmean(a.name_bits for a, _ in row.both) if row.both else None,
-        ),
-        columns.decimal(
-            "bits",
-            "bits",
-            lambda row: fmean(b.name_bits for _, b in row.both) if row.both else None,
-        ),
+        columns.total("routines", "routines", _ENTERED),
+        columns.decimal("pp_bits", "PP bits", _in_both(lambda pp, bits: pp.name_bits) / _ENTERED),
+        columns.decimal("bits", "bits", _in_both(lambda pp, bits: bits.name_bits) / _ENTERED),
         columns.percent(
             "same_bits",
             "same %",
-            lambda row: percentage(
-                sum(b.name_bits == a.name_bits for a, b in row.both), len(row.both)
-            ),
+            100 * _in_both(lambda pp, bits: pp.name_bits == bits.name_bits) / _ENTERED,
         ),
         columns.factor(
             "median_counters",
             "counters/path",
-            lambda row: median(row.indexed) if row.indexed else None,
+            lambda row: median(_indexed(row)) if _indexed(row) else None,
         ),
         columns.factor(
-            "most_counters", "greatest", lambda row: max(row.indexed, default=None), average=False
+            "most_counters", "greatest", lambda row: max(_indexed(row), default=None), average=False
         ),
-        columns.percent(
-            "over_twice",
-            "over 2 %",
-            lambda row: percentage(
-                sum(size is None or size > 2 for size in row.sizes), len(row.sizes)
-            ),
-        ),
-        columns.factor("edges", "edges/PP", lambda row: ratio(_code(row.bits), _code(row.pp))),
-        columns.factor(
-            "merged_edges", "merged", lambda row: ratio(_code(row.merged), _code(row.pp))
-        ),
-        columns.percent("pp_hashed", "PP hashed %", lambda row: _hashed_paths(row.pp)),
-        columns.percent("hashed", "hashed %", lambda row: _hashed_paths(row.bits)),
-        columns.percent("pp", "PP %", lambda row: columns.overhead(row.pp)),
-        columns.percent("bittrace", "bit tracing %", lambda row: columns.overhead(row.bits)),
-        columns.percent("merged", "merged %", lambda row: columns.overhead(row.merged)),
+        columns.percent("over_twice", "over 2 %", 100 * _OVER_TWICE / _ENTERED),
+        _code("bittrace", "edges/PP", "edges"),
+        _code("merged", "merged", "merged_edges"),
+        _hashed_paths("pp", "PP hashed %", "pp_hashed"),
+        _hashed_paths("bittrace", "hashed %", "hashed"),
+        columns.of_overhead("pp", "PP %"),
+        columns.of_overhead("bittrace", "bit tracing %"),
+        columns.of_overhead("merged", "merged %"),
     ),
     (
         rule(
@@ -535,7 +506,7 @@ BIT_TRACING = TableSpec[_Naming](
                     "programs where it has",
                     claims.most,
                     key,
-                    ABOVE,
+                    above,
                     "pp",
                     (title, "path profiling"),
                     " %",
@@ -559,7 +530,6 @@ BIT_TRACING = TableSpec[_Naming](
     notes=("The paper measures no bit tracing: it gives the reasons, and a factor of two.",),
     bars=Bars(("pp", "bittrace", "merged"), "overhead, % of base instructions"),
     originals="epp1",
-    rows=_naming,
 )
 
 
@@ -568,21 +538,16 @@ BIT_TRACING = TableSpec[_Naming](
 NEAR = 10.0  # Percentage points within which shares of definite flow are called the paper's
 
 
-class _Definite(NamedTuple):
-    flow: DefiniteFlow
-    # Turns of self-loops: paths of one block that edge counts tell; `flow` does not have them,
-    # since a self-loop is on no path (EPP 4.1).
-    turns: int
+def _flow(name: str) -> Quantity[CellResult]:
+    return Quantity(attrgetter(f"facts.definite.{name}"))
 
 
-def _definite(program: SuiteMember, found: Found) -> Iterator[_Definite]:
-    facts = found["pp"].facts
-    if facts is not None and facts.definite is not None:
-        turns = sum(row.self_loop_increments for row in found["pp"].routines)
-        yield _Definite(facts.definite, turns)
+# Turns of self-loops: paths of one block that edge counts tell; `definite` does not have them, for
+# a self-loop is on no path (EPP 4.1).
+_TURNS = Quantity[CellResult](lambda row: sum(each.self_loop_increments for each in row.routines))
 
 
-DEFINITE = TableSpec[_Definite](
+DEFINITE = TableSpec[CellResult](
     "definite",
     "TPP section 1: definite flow of edge profiles",
     "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling, CGO 2004, section 1, which cites "
@@ -594,41 +559,35 @@ DEFINITE = TableSpec[_Definite](
     {"pp": PP},
     (
         PROGRAM,
-        columns.total("executions", "executions", lambda row: row.flow.executions + row.turns),
-        columns.total("turns", "turns of self-loops", lambda row: row.turns),
+        columns.total("executions", "executions", _flow("executions") + _TURNS),
+        columns.total("turns", "turns of self-loops", _TURNS),
         columns.percent(
             "executions_share",
             "definite %",
-            lambda row: percentage(
-                row.flow.definite_executions + row.turns, row.flow.executions + row.turns
-            ),
+            100 * (_flow("definite_executions") + _TURNS) / (_flow("executions") + _TURNS),
         ),
         columns.percent(
             "blocks",
             "definite % of blocks",
-            lambda row: percentage(
-                row.flow.definite_blocks + row.turns, row.flow.blocks + row.turns
-            ),
+            100 * (_flow("definite_blocks") + _TURNS) / (_flow("blocks") + _TURNS),
         ),
         columns.percent(
             "paths_share",
             "without turns: definite %",
-            lambda row: percentage(row.flow.definite_executions, row.flow.executions),
+            100 * _flow("definite_executions") / _flow("executions"),
         ),
         columns.percent(
             "paths_blocks",
             "without turns: definite % of blocks",
-            lambda row: percentage(row.flow.definite_blocks, row.flow.blocks),
+            100 * _flow("definite_blocks") / _flow("blocks"),
         ),
     ),
     (
         rule(
             "An edge profile attributes some 80 % of the execution to paths.",
-            claims.mean_within(
+            claims.mean_is(
                 "executions_share",
-                80 - NEAR,
-                80 + NEAR,
-                " %",
+                Range(80 - NEAR, 80 + NEAR, " %"),
                 others=("blocks", "paths_share", "paths_blocks"),
             ),
         ),
@@ -645,7 +604,7 @@ DEFINITE = TableSpec[_Definite](
         "verdicts are by executions, with them.",
     ),
     bars=Bars(("executions_share", "blocks"), "paths that edges tell, %"),
-    rows=_definite,
+    rows=_results_with("definite"),
     originals="epp1",
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from statistics import fmean, median
 from typing import NamedTuple
@@ -11,11 +11,17 @@ from simprof.profiler.experiments.cells.cells import CellKind, CellResult, Routi
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import claims, columns, conditions
 from simprof.profiler.experiments.tables.claims import Judge, Rule, rule
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
+from simprof.profiler.experiments.tables.columns import (
+    PROGRAM,
+    ColumnSpec,
+    Found,
+    Quantity,
+    ResultOf,
+)
 from simprof.profiler.experiments.tables.conditions import (
-    ABOVE,
     Condition,
     Member,
+    Range,
     Whose,
     above,
     at_most,
@@ -31,7 +37,6 @@ from simprof.profiler.experiments.tables.table import (
     TableRow,
     program_key,
     published,
-    ratio,
 )
 
 PAPER = (
@@ -59,9 +64,9 @@ RUNTIME = frozenset(
 )
 
 
-def own_routines(routines: Sequence[RoutineRow]) -> list[RoutineRow]:
+def own_routines(result: CellResult) -> list[RoutineRow]:
     """Return the program's own routines: the paper instruments C source, and no library."""
-    found = columns.scope(routines, own=True)
+    found = columns.own_routines(result)
     return [row for row in found if row.name.partition(".")[0] not in RUNTIME]
 
 
@@ -78,17 +83,7 @@ OPTIMISED = {f"o{k}": CellNeed(setting("kiter", iterations=k)) for k in (2, 3)}
 
 def _slowdown(need: str, title: str, base: str) -> ColumnSpec[Found]:
     """Return the column of the instructions of an instrumented run by those of another."""
-    return columns.factor(
-        need, title, lambda row: ratio(_instructions(row[need]), _instructions(row[base]))
-    )
-
-
-def _instructions(result: CellResult) -> int:
-    return result.base + result.added
-
-
-def _hashed(need: str, title: str) -> ColumnSpec[Found]:
-    return columns.percent(f"hash{need[1:]}", title, lambda row: columns.hashed(row[need]))
+    return columns.factor(need, title, ResultOf(need).instructions / ResultOf(base).instructions)
 
 
 def _most_at_most_twice(k: int, paper: str) -> Rule:
@@ -108,7 +103,7 @@ def _hashing_slows(table: ReportTable) -> Claim:
     text = "Large slowdowns come with the change from arrays to hash tables."
     changed: list[claims.ProgramNumber] = []
     others: list[claims.ProgramNumber] = []
-    for row in claims.programs(table):
+    for row in table.judged:
         before = claims.value(table, row, "hash1") or 0
         for k in (2, 3):
             slowdown = claims.value(table, row, f"k{k}")
@@ -127,16 +122,15 @@ def _hashing_slows(table: ReportTable) -> Claim:
         text,
         claims.differs(
             ("mean factor where more paths are hashed than for k = 1", high),
-            ABOVE,
+            above,
             ("elsewhere", low),
             parts=(*claims.members(changed, above(low)), *claims.members(others, below(high))),
         ),
     )
 
 
-def _most_paths(row: Found) -> int | None:
-    """Return the paths for k = 3 of the program's own routine that has most."""
-    known = (each.untruncated_paths for each in own_routines(row["k3"].routines))
+def _most_paths(result: CellResult) -> int | None:
+    known = (each.untruncated_paths for each in own_routines(result))
     return max((paths for paths in known if paths is not None), default=None)
 
 
@@ -175,13 +169,13 @@ TABLE3 = TableSpec[Found](
         columns.of_overhead("k1", "BL %", key="bl"),
         _slowdown("k2", "k = 2", "k1"),
         _slowdown("k3", "k = 3", "k1"),
-        _hashed("k1", "BL hashed %"),
-        _hashed("k2", "k = 2 hashed %"),
-        _hashed("k3", "k = 3 hashed %"),
+        columns.percent("hash1", "BL hashed %", ResultOf("k1").hashed),
+        columns.percent("hash2", "k = 2 hashed %", ResultOf("k2").hashed),
+        columns.percent("hash3", "k = 3 hashed %", ResultOf("k3").hashed),
         columns.of_overhead("pp", "PP %"),
         _slowdown("o2", "k = 2 optimised", "pp"),
         _slowdown("o3", "k = 3 optimised", "pp"),
-        columns.total("most3", "most paths, k = 3", _most_paths),
+        columns.total("most3", "most paths, k = 3", ResultOf("k3").of(_most_paths)),
     ),
     (
         _most_at_most_twice(2, "8 of 9"),
@@ -244,7 +238,7 @@ def _routines(program: SuiteMember, found: Found) -> list[_StaticPaths]:
 def _growing(found: Found) -> Iterator[_StaticPaths]:
     """Yield the routines whose paths differ by k, of those that have numbers for all k."""
     counts: dict[tuple[int, str], list[int]] = {}
-    own = {(row.address, row.name) for row in own_routines(found["k1"].routines)}
+    own = {(row.address, row.name) for row in own_routines(found["k1"])}
     for need in PLANS:
         for row in found[need].routines:
             if row.untruncated_paths is not None:
@@ -254,24 +248,14 @@ def _growing(found: Found) -> Iterator[_StaticPaths]:
             yield _StaticPaths(*routine, tuple(paths), routine in own)
 
 
-def _paths(k: int) -> ColumnSpec[_StaticPaths]:
-    return columns.total(
-        f"k{k}", "BL" if k == 1 else f"k = {k}", lambda routine: routine.paths[k - 1]
-    )
-
-
-def _growth(k: int) -> ColumnSpec[_StaticPaths]:
-    return columns.factor(
-        f"g{k}",
-        f"{k - 1} to {k}",
-        lambda routine: ratio(routine.paths[k - 1], routine.paths[k - 2]),
-    )
+def _paths(k: int) -> Quantity[_StaticPaths]:
+    return Quantity(lambda routine: routine.paths[k - 1])
 
 
 def _once(table: ReportTable) -> list[TableRow]:
     """Return the rows of the table, each routine once, though several programs have it."""
-    first = {row.values[1:]: row for row in reversed(claims.programs(table))}
-    return [row for row in claims.programs(table) if row in first.values()]
+    first = {row.values[1:]: row for row in reversed(table.judged)}
+    return [row for row in table.judged if row in first.values()]
 
 
 def _title(row: TableRow) -> str:
@@ -306,12 +290,15 @@ def _grows(k: int) -> Judge:
         text = f"From k = {k - 1} to {k} they grow by a factor ({conditions.extremes(theirs)})."
         if not theirs or not parts:
             return claims.judge(text, absent=NO_LOOPS)
-        range_ = min(theirs), max(theirs)
-        remark = conditions.extremes(values)
+        limit = papers(Range(min(theirs), max(theirs)))
         return claims.judge(
             text,
-            conditions.within(
-                "median", median(values), *range_, remark=remark, parts=parts, whose=Whose.PAPER
+            conditions.value_is(
+                "median",
+                median(values),
+                limit,
+                remark=conditions.extremes(values),
+                parts=claims.members(parts, limit),
             ),
         )
 
@@ -334,8 +321,11 @@ TABLE4 = TableSpec[_StaticPaths](
         ColumnSpec(
             "of", "of", value=lambda routine: "the program" if routine.own else "its library"
         ),
-        *map(_paths, ITERATIONS),
-        *map(_growth, ITERATIONS[1:]),
+        *(columns.total(f"k{k}", "BL" if k == 1 else f"k = {k}", _paths(k)) for k in ITERATIONS),
+        *(
+            columns.factor(f"g{k}", f"{k - 1} to {k}", _paths(k) / _paths(k - 1))
+            for k in ITERATIONS[1:]
+        ),
     ),
     (
         rule("Static paths grow with every k.", _all_grow, absent=NO_LOOPS),

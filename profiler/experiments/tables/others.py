@@ -27,35 +27,21 @@ from simprof.profiler.experiments.cells.cells import (
 )
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.suites.suite import CounterBuild
-from simprof.profiler.experiments.tables import claims, columns, conditions
+from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule, untestable
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
-from simprof.profiler.experiments.tables.conditions import (
-    BELOW,
-    Condition,
-    above,
-    at_least,
-    below,
-    number,
+from simprof.profiler.experiments.tables.columns import (
+    PROGRAM,
+    ColumnSpec,
+    Found,
+    ResultOf,
 )
+from simprof.profiler.experiments.tables.conditions import Range, above, at_least, below, number
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
-from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.experiments.tables.table import Bars, ratio
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes import registry
 
 # -- CS6120 ---------------------------------------------------------------------------------------
-
-
-def _left(table: ReportTable) -> Condition | None:
-    optimal, calls = table.mean("calls_optimal"), table.mean("calls")
-    bound = at_least(0.9)
-    return conditions.value_is(
-        "optimal by every edge",
-        ratio(optimal, calls),
-        bound,
-        remark=f"means {number(optimal)} and {number(calls)}",
-        parts=claims.members(claims.combined("calls_optimal", "calls", ratio)(table), bound),
-    )
 
 
 CS6120 = TableSpec[Found](
@@ -90,14 +76,21 @@ CS6120 = TableSpec[Found](
         ),
         rule(
             "... but only by a little (4 %).",
-            _left,
+            claims.means_give(
+                "optimal by every edge",
+                ratio,
+                "calls_optimal",
+                "calls",
+                at_least(0.9),
+                remark=lambda optimal, calls: f"means {number(optimal)} and {number(calls)}",
+            ),
         ),
         rule(
             "A maximum spanning tree of estimated weights would be faster still (named as next "
             "step).",
             claims.means_differ(
                 ("mean of BL94's maximum tree", "calls_maximum"),
-                BELOW,
+                below,
                 ("mean of an arbitrary tree", "calls_optimal"),
                 ("maximum", "arbitrary"),
             ),
@@ -114,9 +107,8 @@ CS6120 = TableSpec[Found](
 
 
 def _scheme(mode: str) -> ColumnSpec[Found]:
-    return columns.percent(
-        mode, mode, lambda row: columns.overhead(row[mode]) if mode in row else None
-    )
+    overhead = ResultOf(mode).overhead
+    return columns.percent(mode, mode, lambda row: overhead(row) if mode in row else None)
 
 
 @cache
@@ -161,26 +153,10 @@ def _executed(result: CellResult) -> int:
     return sum(row.instructions for row in (*_own(result), *helpers))
 
 
-def _counting(row: Found) -> int:
-    return _executed(row["arcs"]) - _executed(row["plain"])
-
-
-def _added(row: Found, mode: str) -> int:
-    return sum(each.added for each in _own(row[mode]))
-
-
-def _percent_of_base(key: str, title: str, mode: str = "") -> ColumnSpec[Found]:
-    """Return the column of gcc's counting, or of what a mode adds, in percent of base."""
-    return columns.percent(
-        key,
-        title,
-        lambda row: percentage(_added(row, mode) if mode else _counting(row), row["plain"].base),
-    )
-
-
-def _increments(row: Found) -> float | None:
-    theirs = sum(each.edge_increments for each in _own(row["qpt2"]))
-    return ratio(row["arcs"].counts[COMPILER_INCREMENTS], theirs)
+_PLAIN, _ARCS = ResultOf("plain"), ResultOf("arcs")
+_OWN_EXECUTED = _PLAIN.of(_executed)
+_COUNTING = _ARCS.of(_executed) - _OWN_EXECUTED
+_QPT2, _NAIVE = (ResultOf(mode).total("added", _own) for mode in ("qpt2", "naive"))
 
 
 GCOV_ARCS = TableSpec[Found](
@@ -202,27 +178,21 @@ GCOV_ARCS = TableSpec[Found](
     },
     (
         PROGRAM,
-        columns.total("base", "base", lambda row: row["plain"].base),
-        columns.percent(
-            "own", "own %", lambda row: percentage(_executed(row["plain"]), row["plain"].base)
-        ),
-        columns.total("executed", "executed", lambda row: row["arcs"].base),
-        columns.total("counting", "counting", _counting),
-        columns.total(
-            "start_dump",
-            "start-up, writing",
-            lambda row: row["arcs"].base - row["plain"].base - _counting(row),
-        ),
-        _percent_of_base("gcc", "gcc %"),
-        _percent_of_base("qpt2", "QPT2 %", "qpt2"),
-        _percent_of_base("naive", "naive %", "naive"),
+        columns.total("base", "base", _PLAIN.base),
+        columns.percent("own", "own %", 100 * _OWN_EXECUTED / _PLAIN.base),
+        columns.total("executed", "executed", _ARCS.base),
+        columns.total("counting", "counting", _COUNTING),
+        columns.total("start_dump", "start-up, writing", _ARCS.base - _PLAIN.base - _COUNTING),
+        columns.percent("gcc", "gcc %", 100 * _COUNTING / _PLAIN.base),
+        columns.percent("qpt2", "QPT2 %", 100 * _QPT2 / _PLAIN.base),
+        columns.percent("naive", "naive %", 100 * _NAIVE / _PLAIN.base),
+        columns.factor("gcc_qpt2", "gcc/QPT2", _COUNTING / _QPT2),
+        columns.factor("gcc_naive", "gcc/naive", _COUNTING / _NAIVE),
         columns.factor(
-            "gcc_qpt2", "gcc/QPT2", lambda row: ratio(_counting(row), _added(row, "qpt2"))
+            "increments",
+            "inc/inc",
+            _ARCS.counts(COMPILER_INCREMENTS) / ResultOf("qpt2").total("edge_increments", _own),
         ),
-        columns.factor(
-            "gcc_naive", "gcc/naive", lambda row: ratio(_counting(row), _added(row, "naive"))
-        ),
-        columns.factor("increments", "inc/inc", _increments),
     ),
     (
         rule(
@@ -233,12 +203,12 @@ GCOV_ARCS = TableSpec[Found](
         rule(
             "gcc's tree, too, has the edges that are estimated to be crossed most, but first those "
             "of calls that may not return: its counters count somewhat more often than QPT2's.",
-            claims.mean_within("increments", 1, 2, others=("gcc_qpt2",)),
+            claims.mean_is("increments", Range(1, 2), others=("gcc_qpt2",)),
         ),
         rule(
             "What QPT2 is predicted to add is of the size of what a compiler's own edge profiling "
             "executes.",
-            claims.mean_within("gcc_qpt2", 0.5, 2, others=("gcc", "qpt2")),
+            claims.mean_is("gcc_qpt2", Range(0.5, 2), others=("gcc", "qpt2")),
         ),
     ),
     notes=(
@@ -263,11 +233,12 @@ INSTRUMENTED = "simprof, docs/INSTRUMENT.md"
 SHORT = {Cause.CALLS: "old returns", Cause.PROGRAM_COUNTERS: "%pc"}
 
 
+_PP = ResultOf("pp")
+
+
 def _cause(name: str, title: str, count: str) -> ColumnSpec[Found]:
     """Return the column of what rewriting executes, in percent of base."""
-    return columns.share(
-        name, title, lambda row: percentage(row["pp"].counts[count], row["pp"].base)
-    )
+    return columns.share(name, title, 100 * _PP.counts(count) / _PP.base)
 
 
 REWRITING_COSTS = TableSpec[Found](
@@ -282,17 +253,15 @@ REWRITING_COSTS = TableSpec[Found](
     {"pp": CellNeed(setting("pp"), kind=CellKind.EXECUTE)},
     (
         PROGRAM,
-        columns.total("base", "base", lambda row: row["pp"].base),
+        columns.total("base", "base", _PP.base),
         columns.of_overhead("pp", "PP %"),
         _cause("rewriting", "rewriting %", REWRITING),
-        columns.percent(
-            "part", "of PP %", lambda row: percentage(row["pp"].counts[REWRITING], row["pp"].added)
-        ),
+        columns.percent("part", "of PP %", 100 * _PP.counts(REWRITING) / _PP.added),
         *(
             _cause(cause, SHORT.get(cause, cause.replace("-", " ")), f"{REWRITING}:{cause}")
             for cause in Cause
         ),
-        columns.total("alone", "alone", lambda row: row["pp"].counts[ALONE_ROUTINES]),
+        columns.total("alone", "alone", _PP.counts(ALONE_ROUTINES)),
         _cause("alone_share", "alone %", ALONE_INSTRUCTIONS),
     ),
     of_instrumented=True,
@@ -308,21 +277,15 @@ TIMES = TableSpec[Found](
     {"pp": CellNeed(setting("pp"), kind=CellKind.TIME)},
     (
         PROGRAM,
-        columns.total("base", "base", lambda row: row["pp"].base),
-        columns.seconds("original", "original s", lambda row: row["pp"].timing.original),
-        columns.seconds(
-            "instrumented", "instrumented s", lambda row: row["pp"].timing.instrumented
-        ),
-        columns.factor(
-            "slower",
-            "slower",
-            lambda row: ratio(row["pp"].timing.instrumented, row["pp"].timing.original),
-        ),
-        columns.seconds("simulated", "simprof s", lambda row: row["pp"].timing.simulated),
+        columns.total("base", "base", _PP.base),
+        columns.seconds("original", "original s", _PP.seconds("original")),
+        columns.seconds("instrumented", "instrumented s", _PP.seconds("instrumented")),
+        columns.factor("slower", "slower", _PP.seconds("instrumented") / _PP.seconds("original")),
+        columns.seconds("simulated", "simprof s", _PP.seconds("simulated")),
         columns.factor(
             "quotient",
             "simprof/instrumented",
-            lambda row: ratio(row["pp"].timing.simulated, row["pp"].timing.instrumented),
+            _PP.seconds("simulated") / _PP.seconds("instrumented"),
         ),
     ),
     (

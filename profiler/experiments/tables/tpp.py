@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, pairwise
 
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
@@ -22,10 +23,14 @@ from simprof.profiler.experiments.tables.claims import (
     rule,
     untestable,
 )
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
+from simprof.profiler.experiments.tables.columns import (
+    PROGRAM,
+    ColumnSpec,
+    Found,
+    Quantity,
+    ResultOf,
+)
 from simprof.profiler.experiments.tables.conditions import (
-    ABOVE,
-    BELOW,
     Bound,
     Condition,
     Member,
@@ -68,9 +73,8 @@ def tpp_need(**options: object) -> CellNeed:
 
 PP = CellNeed(setting("pp", path_limit=PATH_LIMIT))
 TPP = {f"t{key}": tpp_need(cold=cold, loop=loop) for key, (cold, loop) in THRESHOLDS.items()}
-PP_HASHED: ColumnSpec[Found] = columns.percent(
-    HASHED, "PP hashed %", lambda row: columns.hashed(row["pp"])
-)
+_PP = ResultOf("pp")
+PP_HASHED = columns.percent(HASHED, "PP hashed %", _PP.hashed)
 NO_COLD = tpp_need(cold=0, loop=0)  # Obvious paths alone: nothing is cold, no loop is disconnected
 
 
@@ -110,20 +114,21 @@ def reduction_shares(
 # -- table 1 --------------------------------------------------------------------------------------
 
 
-def _kept(result: CellResult, table: CounterTable) -> list[RoutineRow]:
-    return [row for row in result.routines if row.table is table]
+def _kept(table: CounterTable) -> Callable[[CellResult], Sequence[RoutineRow]]:
+    """Return what selects the routines with this kind of table."""
+    return lambda result: [row for row in result.routines if row.table is table]
 
 
-def _added(result: CellResult, table: CounterTable) -> float | None:
-    return percentage(sum(row.added for row in _kept(result, table)), result.base)
+def _added(table: CounterTable) -> Quantity[Found]:
+    return 100 * _PP.total("added", _kept(table)) / _PP.base
 
 
-def _cost(result: CellResult, table: CounterTable) -> float | None:
+def _cost(table: CounterTable) -> Quantity[Found]:
     """Return the instructions added to an increment of a path's counter, self-loops left out."""
     # Self-loops have counters of their own in either kind of routine, which call no hash table.
-    rows = _kept(result, table)
-    added = sum(row.added - row.self_loop_added for row in rows)
-    return ratio(added, sum(row.path_increments for row in rows))
+    kept = _kept(table)
+    added = _PP.total("added", kept) - _PP.total("self_loop_added", kept)
+    return added / _PP.total("path_increments", kept)
 
 
 def _hashing_above_average(table: ReportTable) -> Condition | None:
@@ -150,30 +155,20 @@ TPP1 = TableSpec[Found](
     (
         PROGRAM,
         columns.of_overhead("pp", "PP %"),
-        columns.percent("array", "array %", lambda row: _added(row["pp"], CounterTable.ARRAY)),
-        columns.percent("hash", "hashing %", lambda row: _added(row["pp"], CounterTable.HASH)),
+        columns.percent("array", "array %", _added(CounterTable.ARRAY)),
+        columns.percent("hash", "hashing %", _added(CounterTable.HASH)),
         columns.percent(
             "hashed",
             "paths hashed %",
-            lambda row: percentage(
-                sum(each.path_increments for each in _kept(row["pp"], CounterTable.HASH)),
-                columns.increments(row["pp"]),
-            ),
+            100 * _PP.total("path_increments", _kept(CounterTable.HASH)) / _PP.increments,
         ),
         columns.percent(
-            "self_loops",
-            "self-loops %",
-            lambda row: percentage(
-                sum(each.self_loop_increments for each in row["pp"].routines),
-                columns.increments(row["pp"]),
-            ),
+            "self_loops", "self-loops %", 100 * _PP.total("self_loop_increments") / _PP.increments
         ),
         columns.decimal(
             "hash_cost",
             "hash cost",
-            lambda row: ratio(
-                _cost(row["pp"], CounterTable.HASH), _cost(row["pp"], CounterTable.ARRAY)
-            ),
+            _cost(CounterTable.HASH) / _cost(CounterTable.ARRAY),
             quotient=True,
         ),
     ),
@@ -192,7 +187,7 @@ TPP1 = TableSpec[Found](
         of_hashing(
             "Hash tables cause more of the average overhead (15.9 %) than arrays (11.2 %).",
             claims.means_differ(
-                ("hash tables", "hash"), ABOVE, ("arrays", "array"), ("hashing", "arrays"), " %"
+                ("hash tables", "hash"), above, ("arrays", "array"), ("hashing", "arrays"), " %"
             ),
         ),
     ),
@@ -211,9 +206,8 @@ TPP1 = TableSpec[Found](
 
 def definite_flow(need: str) -> ColumnSpec[Found]:
     """Return the column of the attribution of definite flow in percent (TPP 5)."""
-    return columns.percent(
-        f"a{need[1:]}", "AoDF %", lambda row: percentage(row[need].attributed, 1)
-    )
+    attributed = ResultOf(need).of(lambda result: result.attributed)
+    return columns.percent(f"a{need[1:]}", "AoDF %", 100 * attributed)
 
 
 def _first_threshold(table: ReportTable) -> Condition | None:
@@ -281,21 +275,26 @@ def _groups_benefit(table: ReportTable) -> Condition | None:
     parts = claims.combined("t515", "pp", ratio, "FP", _of_pp)(table)
     return claims.differs(
         ("TPP(5,15)'s overhead by PP's of FP", floating),
-        BELOW,
+        below,
         ("of INT", integer),
         parts=() if integer is None else claims.members(parts, at_most(integer)),
     )
 
 
-def _obvious_alone(table: ReportTable) -> Condition | None:
-    return conditions.value_is(
-        "TPP(0,0)'s part of TPP(5,15)'s reduction",
-        reduction_share(table, "t0"),
-        at_most(20, " %"),
-        remark=f"means: {_means(table, 'pp', 't0', 't515')}",
-        behind=len(table.values("t0")),
-        parts=claims.members(reduction_shares(table, "t0"), at_most(20, " %")),
-    )
+def _part_of_reduction(key: str, best: str, limit: Bound, *, by_program: bool) -> Requirement:
+    """Bound the part of the reduction from PP to `best` that a column has."""
+
+    def require(table: ReportTable) -> Condition | None:
+        return conditions.value_is(
+            f"{NAMES[key]}'s part of {NAMES[best]}'s reduction",
+            reduction_share(table, key, best),
+            limit,
+            remark=f"means: {_means(table, 'pp', key, best)}",
+            behind=len(table.values(key)),
+            parts=claims.members(reduction_shares(table, key) if by_program else (), limit),
+        )
+
+    return require
 
 
 def _of_pp(cost: float, before: float) -> str:
@@ -342,7 +341,7 @@ def _targeted_rules(name: str, text: str, part: float) -> tuple[Judge, ...]:
         ),
         of_hashing(
             "Without the removal of cold paths, that of obvious paths gains next to nothing.",
-            _obvious_alone,
+            _part_of_reduction("t0", "t515", at_most(20, " %"), by_program=True),
         ),
     )
 
@@ -395,26 +394,22 @@ TPP3 = replace(
 WHOLE = "w_"  # Starts the keys of columns that are about the whole binary
 
 
-def _thousands(result: CellResult, *, own: bool) -> float:
-    return sum(row.num_paths or 0 for row in columns.scope(result.routines, own=own)) / 1000
+def _thousands(need: str, own: bool) -> Quantity[Found]:
+    def thousands(result: CellResult) -> float:
+        routines = columns.own_routines(result) if own else result.routines
+        return sum(row.num_paths or 0 for row in routines) / 1000
+
+    return ResultOf(need).of(thousands)
 
 
 def _enumerated(need: str, title: str, *, own: bool = True) -> ColumnSpec[Found]:
-    return columns.decimal(
-        need if own else WHOLE + need,
-        title,
-        lambda row: _thousands(row[need], own=own),
-        average=False,
-    )
+    key = need if own else WHOLE + need
+    return columns.decimal(key, title, _thousands(need, own), average=False)
 
 
 def _left(need: str, *, own: bool = True) -> ColumnSpec[Found]:
-    key = f"s{need[1:]}"
-    return columns.share(
-        key if own else WHOLE + key,
-        "of PP %",
-        lambda row: percentage(_thousands(row[need], own=own), _thousands(row["pp"], own=own)),
-    )
+    key = f"s{need[1:]}" if own else f"{WHOLE}s{need[1:]}"
+    return columns.share(key, "of PP %", 100 * _thousands(need, own) / _thousands("pp", own))
 
 
 def _removed(text: str, bound: float, programs: int) -> Judge:
@@ -468,12 +463,10 @@ TPP4 = TableSpec[Found](
 )
 
 
-def _untruncated(result: CellResult) -> list[int]:
-    return [row.untruncated_paths or 0 for row in result.routines]
-
-
-def _whole(need: str, title: str) -> ColumnSpec[Found]:
-    return columns.total(need, title, lambda row: sum(_untruncated(row[need])))
+def _untruncated(need: str, combined: Callable[[list[int]], int]) -> Quantity[Found]:
+    return ResultOf(need).of(
+        lambda result: combined([row.untruncated_paths or 0 for row in result.routines])
+    )
 
 
 TPP4_WHOLE = TableSpec[Found](
@@ -485,11 +478,9 @@ TPP4_WHOLE = TableSpec[Found](
     {"pp": PP, **TPP},
     (
         PROGRAM,
-        columns.total(
-            "most", "most of a routine", lambda row: max(_untruncated(row["pp"]), default=0)
-        ),
-        _whole("pp", "PP"),
-        *(_whole(key, title) for key, title in TITLES.items()),
+        columns.total("most", "most of a routine", _untruncated("pp", partial(max, default=0))),
+        columns.total("pp", "PP", _untruncated("pp", sum)),
+        *(columns.total(key, title, _untruncated(key, sum)) for key, title in TITLES.items()),
         PP_HASHED,
     ),
     (
@@ -516,10 +507,10 @@ TPP4_WHOLE = TableSpec[Found](
 # -- figures 3 and 9 ------------------------------------------------------------------------------
 
 
-def _inferred(row: Found) -> int:
-    # Turns of a self-loop are among these where its loop is disconnected, since each ends an
-    # obvious path then, and else among the counted: the self-loop has a counter.
-    return row["t5"].counts.get("inferred_paths", 0)
+_T5 = ResultOf("t5")
+# Turns of a self-loop are among these where its loop is disconnected, since each ends an obvious
+# path then, and else among the counted: the self-loop has a counter.
+_INFERRED = _T5.of(lambda result: result.counts.get("inferred_paths", 0))
 
 
 FIGURE3 = TableSpec[Found](
@@ -531,13 +522,9 @@ FIGURE3 = TableSpec[Found](
     {"t5": TPP["t5"]},
     (
         PROGRAM,
-        columns.total("inferred", "obvious", _inferred),
-        columns.total("counted", "counted", lambda row: columns.increments(row["t5"])),
-        columns.percent(
-            "obvious",
-            "obvious %",
-            lambda row: percentage(_inferred(row), _inferred(row) + columns.increments(row["t5"])),
-        ),
+        columns.total("inferred", "obvious", _INFERRED),
+        columns.total("counted", "counted", _T5.increments),
+        columns.percent("obvious", "obvious %", 100 * _INFERRED / (_INFERRED + _T5.increments)),
     ),
     (
         rule(
@@ -559,14 +546,12 @@ FIGURE3 = TableSpec[Found](
 
 
 def _hashed_routines(need: str, *, own: bool = True) -> ColumnSpec[Found]:
-    def part(row: Found) -> float | None:
-        routines = columns.scope(row[need].routines, own=own)
-        hashing = [each for each in routines if each.table is CounterTable.HASH]
-        return percentage(len(hashing), len(routines))
+    def percent(result: CellResult) -> float | None:
+        routines = columns.own_routines(result) if own else result.routines
+        return percentage(sum(row.table is CounterTable.HASH for row in routines), len(routines))
 
-    if own:
-        return columns.percent(need, f"{NAMES[need]} %", part)
-    return columns.percent(WHOLE + need, f"whole: {NAMES[need]} %", part)
+    key, title = (need, NAMES[need]) if own else (WHOLE + need, f"whole: {NAMES[need]}")
+    return columns.percent(key, f"{title} %", ResultOf(need).of(percent))
 
 
 def _fewer_hashed(bound: Bound, group: str = "") -> Requirement:
@@ -583,16 +568,6 @@ def _fewer_hashed(bound: Bound, group: str = "") -> Requirement:
     )
 
 
-def _lowest_threshold(table: ReportTable) -> Condition | None:
-    return conditions.value_is(
-        "TPP(1,1)'s part of TPP(10,10)'s reduction",
-        reduction_share(table, "t1", "t10"),
-        papers(at_least(50, " %")),
-        remark=f"means: {_means(table, 'pp', 't1', 't10')}",
-        behind=len(table.values("pp")),
-    )
-
-
 NOTHING_HASHED = "the table has no such program with hash tables under PP"
 FIGURE9 = TableSpec[Found](
     "tpp-fig9",
@@ -604,10 +579,10 @@ FIGURE9 = TableSpec[Found](
     (
         PROGRAM,
         columns.total(
-            "routines", "routines", lambda row: len(columns.scope(row["pp"].routines, own=True))
+            "routines", "routines", _PP.of(lambda result: len(columns.own_routines(result)))
         ),
         *map(_hashed_routines, ("pp", "t1", "t5", "t10")),
-        columns.total("w_routines", "whole: routines", lambda row: len(row["pp"].routines)),
+        columns.total("w_routines", "whole: routines", _PP.of(lambda result: len(result.routines))),
         _hashed_routines("pp", own=False),
         _hashed_routines("t5", own=False),
         PP_HASHED,
@@ -633,7 +608,7 @@ FIGURE9 = TableSpec[Found](
         ),
         of_hashing(
             "Most of the benefit is there at the lowest threshold.",
-            _lowest_threshold,
+            _part_of_reduction("t1", "t10", papers(at_least(50, " %")), by_program=False),
             absent=NOTHING_HASHED,
         ),
     ),

@@ -14,10 +14,16 @@ from itertools import chain
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.tables import claims, columns, conditions
 from simprof.profiler.experiments.tables.claims import Rule, of_hashing, rule
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
+from simprof.profiler.experiments.tables.columns import (
+    PROGRAM,
+    ColumnSpec,
+    Found,
+    Quantity,
+    ResultOf,
+)
 from simprof.profiler.experiments.tables.conditions import (
     Condition,
-    Whose,
+    Range,
     at_least,
     at_most,
     number,
@@ -47,28 +53,13 @@ PARTS = {
 
 def _cold_alone(table: ReportTable) -> Condition | None:
     pp, best = (number(table.mean(key)) for key in ("pp", "t515"))
-    return conditions.within(
+    limit = Range(40, 80, " %")
+    return conditions.value_is(
         "part of the reduction",
         reduction_share(table, "cold"),
-        40,
-        80,
-        " %",
+        limit,
         remark=f"from {pp} % to {best} %",
-        parts=reduction_shares(table, "cold"),
-    )
-
-
-def _cold_uncounted(table: ReportTable) -> Condition | None:
-    best, ignored = table.mean("t515"), table.mean("uncounted")
-    return conditions.within(
-        "saved",
-        None if best is None or ignored is None else percentage(best - ignored, best),
-        0,
-        100 / 7,
-        " % of TPP(5,15)'s overhead",
-        remark=f"from {number(best)} % to {number(ignored)} %",
-        whose=Whose.PAPER,
-        behind=len(table.values("uncounted")),
+        parts=claims.members(reduction_shares(table, "cold"), limit),
     )
 
 
@@ -88,7 +79,7 @@ TPP_PARTS = TableSpec[Found](
         columns.of_overhead("cold", "cold only %"),
         columns.of_overhead("obvious", "obvious only %"),
         columns.of_overhead("uncounted", "cold uncounted %"),
-        columns.percent("hashed", "PP hashed %", lambda row: columns.hashed(row["pp"])),
+        PP_HASHED,
     ),
     (
         of_hashing(
@@ -97,7 +88,15 @@ TPP_PARTS = TableSpec[Found](
         ),
         of_hashing(
             "Not to count cold paths lowers the average overhead from 14 % to 13 % only.",
-            _cold_uncounted,
+            claims.means_give(
+                "saved",
+                lambda best, ignored: percentage(best - ignored, best),
+                "t515",
+                "uncounted",
+                papers(Range(0, 100 / 7, " % of TPP(5,15)'s overhead")),
+                remark=lambda best, ignored: f"from {number(best)} % to {number(ignored)} %",
+                more=None,
+            ),
         ),
     ),
     notes=(
@@ -113,28 +112,28 @@ ITERATIONS = {"l10": 10, "l100": 100}
 CUT = {key: tpp_need(cold=0, loop=100 / turns) for key, turns in ITERATIONS.items()}
 
 
-def average_blocks(result: CellResult) -> float | None:
+def _length(need: str) -> Quantity[Found]:
     """Return the blocks of an executed path on average."""
+
     # Every turn of a self-loop is a path of one block. Where its loop is not disconnected, it has
     # a counter of its own (EPP 4.1): the paper's tool, which breaks self-loops as any back edge,
     # executes as many paths then, and as many blocks.
-    facts = result.facts
-    if facts is None:
-        return None
-    paths = facts.executions + sum(row.self_loop_increments for row in result.routines)
-    return ratio(facts.edges + paths, paths)
+    def blocks(result: CellResult) -> float | None:
+        if (facts := result.facts) is None:
+            return None
+        paths = facts.executions + sum(row.self_loop_increments for row in result.routines)
+        return ratio(facts.edges + paths, paths)
+
+    return ResultOf(need).of(blocks)
 
 
-def _blocks(need: str, title: str) -> ColumnSpec[Found]:
-    return columns.decimal(need, title, lambda row: average_blocks(row[need]))
-
-
-def _lost(need: str) -> ColumnSpec[Found]:
-    def lost(row: Found) -> float | None:
-        whole, shorter = average_blocks(row["pp"]), average_blocks(row[need])
-        return None if whole is None or shorter is None else percentage(whole - shorter, whole)
-
-    return columns.percent(f"lost_{need}", "lost %", lost)
+def _shorter(need: str, title: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
+    """Return the columns of the length where loops are disconnected, and of what is lost."""
+    lost = 100 * (_length("pp") - _length(need)) / _length("pp")
+    return (
+        columns.decimal(need, title, _length(need)),
+        columns.percent(f"lost_{need}", "lost %", lost),
+    )
 
 
 def _loss_rule(key: str, told: str, most: float) -> Rule:
@@ -156,11 +155,9 @@ TPP_LENGTHS = TableSpec[Found](
     {"pp": PP, **CUT},
     (
         PROGRAM,
-        _blocks("pp", "PP"),
-        _blocks("l10", "loops of 10"),
-        _lost("l10"),
-        _blocks("l100", "loops of 100"),
-        _lost("l100"),
+        columns.decimal("pp", "PP", _length("pp")),
+        *_shorter("l10", "loops of 10"),
+        *_shorter("l100", "loops of 100"),
     ),
     (
         _loss_rule("l10", "is negligible: average path length falls by 1.5 % only", 5.0),
