@@ -239,8 +239,8 @@ def _json_claim(claim: Claim) -> dict[str, Any]:
 def _json_condition(condition: Condition) -> dict[str, Any]:
     bound = condition.bound
     relation, least, most = bound.relation.value, None, None
-    if condition.range is not None:
-        relation, least, most = "within", condition.range.low, condition.range.high
+    if condition.between is not None:
+        relation, least, most = "within", condition.between.low, condition.between.high
     elif bound.relation.wants_more:
         least = bound.value
     else:

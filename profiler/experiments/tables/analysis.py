@@ -19,7 +19,7 @@ from simprof.profiler.experiments.tables.columns import (
     Quantity,
     ResultOf,
 )
-from simprof.profiler.experiments.tables.conditions import Range, at_least, at_most, papers
+from simprof.profiler.experiments.tables.conditions import Between, at_least, at_most, papers
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Bars
 from simprof.profiler.experiments.tables.tpp import COLD, LOOP, PATH_LIMIT
@@ -114,7 +114,7 @@ ANALYSIS = TableSpec[Found](
         rule(
             "TPP takes 74 % longer than PP to analyse and instrument a routine (96 % for INT, 19 % "
             "for FP).",
-            claims.mean_is("tpp_pp", papers(Range(1.19, 1.96)), others=("pp_s", "tpp_s")),
+            claims.mean_is("tpp_pp", papers(Between(1.19, 1.96)), others=("pp_s", "tpp_s")),
         ),
         rule(
             "Hash tables limit a routine's counters to roughly 16 KB (EPP 5.3).",

@@ -20,8 +20,8 @@ from simprof.profiler.experiments.tables.columns import (
     ResultOf,
 )
 from simprof.profiler.experiments.tables.conditions import (
+    Between,
     Condition,
-    Range,
     above,
     at_least,
     at_most,
@@ -74,7 +74,9 @@ TABLE1 = TableSpec[Found](
         rule(
             "Instrumenting for optimal profiling is slightly (22-38 %) slower than for redundant "
             "profiling.",
-            claims.mean_is("increase", papers(Range(1.22, 1.38)), others=("redundant", "optimal")),
+            claims.mean_is(
+                "increase", papers(Between(1.22, 1.38)), others=("redundant", "optimal")
+            ),
         ),
     ),
     notes=(
@@ -100,7 +102,7 @@ _EDGES, _OWN_EDGES = _sums("placed_edges")
 _PROFILED, _OWN_PROFILED = _sums("instrumented_edges")
 _NO_JUMP, _OWN_NO_JUMP = _sums("no_jump_edges")
 
-PAPERS_EDGES = papers(Range(39.0, 46.0, " %"))  # Those with counters in table 2
+PAPERS_EDGES = papers(Between(39.0, 46.0, " %"))  # Those with counters in table 2
 
 
 def _width(table: ReportTable) -> Condition | None:
@@ -215,16 +217,18 @@ TABLE3 = TableSpec[Found](
     (
         rule(
             "Witness placement makes traces smaller: 1.2 to 3.0 times.",
-            claims.mean_is("old_new", papers(Range(1.2, 3)), others=("old", "new", "fewest")),
+            claims.mean_is("old_new", papers(Between(1.2, 3)), others=("old", "new", "fewest")),
             claims.each_is("old_new", papers(at_least(1)), others=("old", "new", "fewest")),
         ),
         rule(
             "Bit tracing makes traces 3-7 times smaller than witnesses of a byte and more.",
-            claims.mean_is("new_bit", papers(Range(3, 7)), others=("new", "bit")),
+            claims.mean_is("new_bit", papers(Between(3, 7)), others=("new", "bit")),
         ),
         rule(
             "Files with data addresses become 1.0 to 1.3 times smaller.",
-            claims.mean_is("file_ratio", papers(Range(1, 1.3)), others=("old", "new", "addresses")),
+            claims.mean_is(
+                "file_ratio", papers(Between(1, 1.3)), others=("old", "new", "addresses")
+            ),
             claims.count_is(
                 "programs have smaller files",
                 claims.most,
@@ -237,7 +241,7 @@ TABLE3 = TableSpec[Found](
             "to 1.2).",
             claims.mean_is(
                 "run_ratio",
-                papers(Range(0.9, 1.2)),
+                papers(Between(0.9, 1.2)),
                 others=("bytes_addresses", "witness_addresses"),
             ),
             claims.count_is(
@@ -422,7 +426,7 @@ GRAPH2 = TableSpec[Found](
             *(
                 claims.mean_is(
                     key,
-                    papers(Range(low, high)),
+                    papers(Between(low, high)),
                     what=f"mean reduction of {key} (INT)",
                     group="INT",
                     others=("block",),
@@ -601,7 +605,7 @@ def _greatest_saving(table: ReportTable) -> Condition | None:
     return conditions.value_is(
         "greatest reduction",
         max(part.value for part in parts) if parts else None,
-        papers(Range(6, 21, " %")),
+        papers(Between(6, 21, " %")),
         remark=conditions.extremes((part.value for part in parts), " %"),
         # many may have little effect: on the wrong side are only those with too much
         parts=claims.members(parts, papers(at_most(21, " %"))),

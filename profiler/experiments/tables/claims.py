@@ -19,10 +19,10 @@ from statistics import fmean
 from typing import NamedTuple
 
 from simprof.profiler.experiments.tables.conditions import (
+    Between,
     Bound,
     Condition,
     Member,
-    Range,
     above,
     below,
     count_of,
@@ -197,7 +197,7 @@ def combined(
     return series
 
 
-def members(parts: Iterable[ProgramNumber], limit: Bound | Range) -> tuple[Member, ...]:
+def members(parts: Iterable[ProgramNumber], limit: Bound | Between) -> tuple[Member, ...]:
     """Return each program's part in a condition."""
     return tuple(member(name, each, limit, more, program) for name, each, more, program in parts)
 
@@ -209,7 +209,7 @@ def statistic_is(
     what: str,
     statistic: Callable[[list[float]], float],
     series: Series,
-    limit: Bound | Range,
+    limit: Bound | Between,
     *,
     remark: Callable[[list[float]], str] | None = None,
     scope: str = "",
@@ -241,7 +241,7 @@ def statistic_is(
 
 def mean_is(
     key: str,
-    limit: Bound | Range,
+    limit: Bound | Between,
     *,
     what: str = "mean",
     group: str = "",
@@ -374,7 +374,7 @@ def means_give(
     expression: Expression,
     first: str,
     second: str,
-    limit: Bound | Range,
+    limit: Bound | Between,
     *,
     group: str = "",
     # What the figure says of the means.

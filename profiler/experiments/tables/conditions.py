@@ -164,7 +164,7 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class Range:
+class Between:
     """A range that a number must lie in, its ends included."""
 
     low: float
@@ -179,7 +179,7 @@ class Range:
         return Bound(Relation.AT_MOST, self.high, self.unit, self.whose)
 
 
-Limit = TypeVar("Limit", Bound, Range)
+Limit = TypeVar("Limit", Bound, Between)
 
 
 def papers(limit: Limit) -> Limit:
@@ -208,7 +208,7 @@ class Member:
 
 
 def member(
-    name: str, value: float, limit: Bound | Range, more: str = "", program: str = ""
+    name: str, value: float, limit: Bound | Between, more: str = "", program: str = ""
 ) -> Member:
     """Return a row's part in a condition; `more`: further numbers of it."""
     bound = limit.at(value)
@@ -229,7 +229,9 @@ class Condition:
     scope: str = ""  # What else the rule says: "in each".
     members: tuple[Member, ...] = ()  # The rows behind the number
     behind: int | None = None  # Programs behind the number; None: those of `members`
-    range: Range | None = None  # What `bound` is the nearer end of, if the number has two bounds
+    between: Between | None = (
+        None  # What `bound` is the nearer end of, if the number has two bounds
+    )
 
     @property
     def programs(self) -> int:
@@ -285,8 +287,8 @@ class Condition:
         """What it must keep."""
         if self.against:
             return f"{self.what} {self.bound.relation.value} {self.against}"
-        if self.range is not None:
-            low, high = number(self.range.low), number(self.range.high)
+        if self.between is not None:
+            low, high = number(self.between.low), number(self.between.high)
             return f"from {low} to {high}{self.bound.unit}"
         scope = f" {self.scope}" if self.scope else ""
         return f"{self.bound.relation.value} {self.texts[1]}{self.bound.unit}{scope}"
@@ -341,7 +343,7 @@ class CountCondition(Condition):
 def value_is(
     what: str,
     measured: float | None,
-    limit: Bound | Range,
+    limit: Bound | Between,
     *,
     remark: str = "",
     scope: str = "",
@@ -359,7 +361,7 @@ def value_is(
         scope=scope,
         members=tuple(parts),
         behind=behind,
-        range=limit if isinstance(limit, Range) else None,
+        between=limit if isinstance(limit, Between) else None,
     )
 
 

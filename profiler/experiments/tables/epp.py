@@ -28,8 +28,8 @@ from simprof.profiler.experiments.tables.columns import (
     ResultOf,
 )
 from simprof.profiler.experiments.tables.conditions import (
+    Between,
     Condition,
-    Range,
     Whose,
     above,
     at_least,
@@ -587,7 +587,7 @@ DEFINITE = TableSpec[CellResult](
             "An edge profile attributes some 80 % of the execution to paths.",
             claims.mean_is(
                 "executions_share",
-                Range(80 - NEAR, 80 + NEAR, " %"),
+                Between(80 - NEAR, 80 + NEAR, " %"),
                 others=("blocks", "paths_share", "paths_blocks"),
             ),
         ),

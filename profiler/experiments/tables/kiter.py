@@ -19,9 +19,9 @@ from simprof.profiler.experiments.tables.columns import (
     ResultOf,
 )
 from simprof.profiler.experiments.tables.conditions import (
+    Between,
     Condition,
     Member,
-    Range,
     Whose,
     above,
     at_most,
@@ -290,7 +290,7 @@ def _grows(k: int) -> Judge:
         text = f"From k = {k - 1} to {k} they grow by a factor ({conditions.extremes(theirs)})."
         if not theirs or not parts:
             return claims.judge(text, absent=NO_LOOPS)
-        limit = papers(Range(min(theirs), max(theirs)))
+        limit = papers(Between(min(theirs), max(theirs)))
         return claims.judge(
             text,
             conditions.value_is(

@@ -35,7 +35,7 @@ from simprof.profiler.experiments.tables.columns import (
     Found,
     ResultOf,
 )
-from simprof.profiler.experiments.tables.conditions import Range, above, at_least, below, number
+from simprof.profiler.experiments.tables.conditions import Between, above, at_least, below, number
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Bars, ratio
 from simprof.profiler.rewriting.draft import Cause
@@ -203,12 +203,12 @@ GCOV_ARCS = TableSpec[Found](
         rule(
             "gcc's tree, too, has the edges that are estimated to be crossed most, but first those "
             "of calls that may not return: its counters count somewhat more often than QPT2's.",
-            claims.mean_is("increments", Range(1, 2), others=("gcc_qpt2",)),
+            claims.mean_is("increments", Between(1, 2), others=("gcc_qpt2",)),
         ),
         rule(
             "What QPT2 is predicted to add is of the size of what a compiler's own edge profiling "
             "executes.",
-            claims.mean_is("gcc_qpt2", Range(0.5, 2), others=("gcc", "qpt2")),
+            claims.mean_is("gcc_qpt2", Between(0.5, 2), others=("gcc", "qpt2")),
         ),
     ),
     notes=(

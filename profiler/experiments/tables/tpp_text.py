@@ -22,8 +22,8 @@ from simprof.profiler.experiments.tables.columns import (
     ResultOf,
 )
 from simprof.profiler.experiments.tables.conditions import (
+    Between,
     Condition,
-    Range,
     at_least,
     at_most,
     number,
@@ -53,7 +53,7 @@ PARTS = {
 
 def _cold_alone(table: ReportTable) -> Condition | None:
     pp, best = (number(table.mean(key)) for key in ("pp", "t515"))
-    limit = Range(40, 80, " %")
+    limit = Between(40, 80, " %")
     return conditions.value_is(
         "part of the reduction",
         reduction_share(table, "cold"),
@@ -93,7 +93,7 @@ TPP_PARTS = TableSpec[Found](
                 lambda best, ignored: percentage(best - ignored, best),
                 "t515",
                 "uncounted",
-                papers(Range(0, 100 / 7, " % of TPP(5,15)'s overhead")),
+                papers(Between(0, 100 / 7, " % of TPP(5,15)'s overhead")),
                 remark=lambda best, ignored: f"from {number(best)} % to {number(ignored)} %",
                 more=None,
             ),
