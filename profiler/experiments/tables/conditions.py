@@ -229,9 +229,7 @@ class Condition:
     scope: str = ""  # What else the rule says: "in each".
     members: tuple[Member, ...] = ()  # The rows behind the number
     behind: int | None = None  # Programs behind the number; None: those of `members`
-    between: Between | None = (
-        None  # What `bound` is the nearer end of, if the number has two bounds
-    )
+    between: Between | None = None  # What `bound` is the nearer end of, if it is one
 
     @property
     def programs(self) -> int:
