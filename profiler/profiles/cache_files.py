@@ -261,13 +261,12 @@ MODULES = frozenset(
 )
 SCHEMES = "simprof.profiler.schemes."
 _KINDS = frozenset(np.dtype(f"{order}{kind}").str for order in "<>" for kind in "?bBhHiIqQfd")
-_LEFT_OUT = "left out"
 
 
 def dumps(value: object, left_out: object = None) -> bytes:
     """Return a value as bytes; `left_out`: an object in it that is not kept. None: all is."""
     file = io.BytesIO()
-    (_ValueWriter(file) if left_out is None else _LeavingOut(file, left_out)).dump(value)
+    _ValueWriter(file, left_out).dump(value)
     return file.getvalue()
 
 
@@ -297,17 +296,20 @@ class _ValueWriter(pickle.Pickler):
         array.array: lambda value: (words_of, (value.typecode, value.tobytes())),
     }
 
-    def __init__(self, file: io.BytesIO, left_out: object = None) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._left_out = left_out
+    def __init__(self, file: io.BytesIO, left_out: object) -> None:
+        protocol = pickle.HIGHEST_PROTOCOL
+        if left_out is not None:
+
+            def reduce(value: object) -> Any:
+                return (given, ()) if value is left_out else value.__reduce_ex__(protocol)
+
+            # which is read when the pickler is made
+            self.dispatch_table = {**self.dispatch_table, type(left_out): reduce}
+        super().__init__(file, protocol)
 
 
-class _LeavingOut(_ValueWriter):
-    """Asks about each object, which takes time."""
-
-    def persistent_id(self, value: object) -> str | None:
-        """Return what stands for the object that is left out; None for all else."""
-        return _LEFT_OUT if value is self._left_out else None
+def given() -> None:
+    """Stand in a file for the object that is left out there; its reader has one."""
 
 
 # The second guard. A pickle can name any function of any module, to be called when it is read. The
@@ -319,12 +321,10 @@ class _ValueReader(pickle.Unpickler):
         super().__init__(io.BytesIO(data))
         self._left_out = left_out
 
-    def persistent_load(self, name: object) -> object:
-        """Return the object that was left out."""
-        return self._left_out
-
     def find_class(self, module: str, name: str) -> Any:
-        """Return a value class, or what makes arrays; nothing else has a name."""
+        """Return a value class, what makes arrays, or what was left out; no more has a name."""
+        if (module, name) == (__name__, given.__name__):
+            return lambda: self._left_out
         return _value_class(module, name)
 
 
