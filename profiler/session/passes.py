@@ -122,6 +122,13 @@ class Study:
     recovered: tuple[Discoveries, ProgramGraphs] | None = None
     _linked: dict[object, Known] = field(default_factory=dict)
 
+    @property
+    def keeps_plans(self) -> bool:
+        """Whether it is worth while to keep the schemes' plans."""
+        # To write the plans of many schemes takes as long as to make them. A scheme that an edge
+        # profile guides comes with another, which prices that.
+        return self.routines is None and len(self.settings) <= 2
+
     def recover(self, program: Program, discoveries: Discoveries) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
         if self.recovered is not None and self.recovered[0] == discoveries:
@@ -242,9 +249,7 @@ def observe_in(
     return replace(
         observation,
         memory=memory,
-        # To write the plans of many schemes takes as long as to make them. A scheme that an edge
-        # profile guides comes with another, which prices that.
-        keeps_plans=len(study.settings) <= 2,
+        keeps_plans=study.keeps_plans,
         opened=frozenset(world.files.opened),
         runs=runs.runs,
         whole_runs=runs.whole_runs,
@@ -485,7 +490,8 @@ def _remember(
     planners: Iterable[Planner],
     unsure: frozenset[tuple[int, str]] = frozenset(),
 ) -> None:
-    for planner in planners if runs.events.is_emulated else ():
+    # Of a few routines, in one of several processes, plans are made in less time than read.
+    for planner in planners if study.routines is None else ():
         known = study.memory.plans(runs.discoveries, planner.setting)
         planner.remember({name: plan for name, plan in known.items() if name[:2] not in unsure})
 

@@ -133,7 +133,7 @@ class RecordedRun(Events):
         runs = run_passes(study, first, lambda cfg: known.get((cfg.address, cfg.name)))
         observation = runs.observation
         assert observation is not None
-        return replace(observation, memory=study.memory)
+        return replace(observation, memory=study.memory, keeps_plans=study.keeps_plans)
 
     def program_with(self, discoveries: Discoveries) -> Program:
         """Return the program with what it has loaded."""

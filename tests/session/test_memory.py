@@ -272,6 +272,33 @@ def test_another_input_has_other_plans_under_tpp(
     assert seen[2] == seen[3] > 0
 
 
+@pytest.mark.parametrize("mode", ["pp", "tpp"])
+def test_replays_read_and_keep_plans_as_runs_do(
+    mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
+    planned: list[str] = []
+
+    def planning(cfg: ControlFlowGraph, *rest: Any) -> RoutinePlan:
+        planned.append(cfg.name)
+        return make_plan(cfg, *rest)
+
+    monkeypatch.setattr(scheme_runs, "make_plan", planning)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    guest = GuestOptions(root=tmp_path, stdout=nowhere, stderr=nowhere)
+    request = RunRequest(fixture_elf("switches", "v9"), guest, mode=mode, remember=True)
+    session.observe(replace(request, recording=tmp_path / "recording"), ())
+    replay = replace(request, replay=tmp_path / "recording")
+    assert not planned
+    first = run_program(replay)
+    assert planned
+    planned.clear()
+    assert run_program(replay) == first
+    assert run_program(request).routines == first.routines
+    os.close(nowhere)
+    assert not planned
+
+
 def test_plans_come_back_with_the_graph_that_is_there(
     fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
