@@ -5,6 +5,7 @@ Whatever such a scheme does wrong becomes one line that names its distribution.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -60,13 +61,23 @@ def may_be_brought(group: str) -> bool:
         for finder in sys.meta_path
     ):
         return True
-    for place in map(Path, dict.fromkeys(sys.path)):
-        if place.is_file():
-            return True
-        for file in place.glob("*.*-info/entry_points.txt"):
+    return any(_may_bring(Path(place), group.encode()) for place in dict.fromkeys(sys.path))
+
+
+def _may_bring(place: Path, group: bytes) -> bool:
+    if place.is_file():
+        return True
+    try:
+        names = os.listdir(place)  # noqa: PTH208 - hundreds, of which few become paths
+    except OSError:
+        return False
+    for name in names:
+        if name.endswith("-info") and "." in name:
             try:
-                if group.encode() in file.read_bytes():
+                if group in (place / name / "entry_points.txt").read_bytes():
                     return True
+            except (FileNotFoundError, NotADirectoryError):
+                continue
             except OSError:
                 return True
     return False

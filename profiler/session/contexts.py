@@ -23,7 +23,6 @@ import numpy as np
 
 from simprof.profiler.code.pricing import RoutineCost, block_costs
 from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.contexts import Array, ContextCounts
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.products import Products, Stretch
 from simprof.profiler.engine.walk import GraphIndex
@@ -38,7 +37,7 @@ from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
-    from simprof.profiler.engine.contexts import ContextCounting
+    from simprof.profiler.engine.contexts import Array, ContextCounting, ContextCounts
 
 
 def counting_of(index: GraphIndex, wanted: ContextChoice | None) -> ContextCounting | None:

@@ -21,7 +21,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 from simprof.simulator.binary.debug_info import (
@@ -30,7 +29,7 @@ from simprof.simulator.binary.debug_info import (
     section_data,
     top_attributes,
 )
-from simprof.simulator.binary.program import LineRows, LineTable, Range
+from simprof.simulator.binary.program import LineRows, Range
 from simprof.simulator.values import dataclass
 
 MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
@@ -38,14 +37,8 @@ MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
 _SourceRow = tuple[int, int, str, int]  # start, end (addresses), file, line
 
 
-def line_table(data: bytes, bias: int, code: Sequence[Range]) -> LineTable:
+def read_rows(data: bytes, bias: int, code: Sequence[Range]) -> LineRows:
     """Return the line table of an ELF file, with `bias` added; `code` is sorted."""
-    return LineTable(partial(_read_rows, data, bias, code))
-
-
-def _read_rows(data: bytes, bias: int, code: Sequence[Range]) -> LineRows:
-    if b"debug_line" not in data:  # No section can have the name.
-        return LineRows()
     found: list[_SourceRow] = []
     # Damaged DWARF raises a dozen kinds in pyelftools; what precedes the damage is kept.
     with suppress(Exception):

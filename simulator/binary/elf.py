@@ -17,15 +17,17 @@ import itertools
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from simprof.simulator.binary import elf_records as records
-from simprof.simulator.binary.dwarf_lines import line_table
 from simprof.simulator.binary.elf_records import ElfImage, FileHeader, ProgramHeader, SectionHeader
 from simprof.simulator.binary.elf_symbols import named_registers, stub_symbols
 from simprof.simulator.binary.program import (
     PAGE_SIZE,
     Binding,
+    LineRows,
+    LineTable,
     MachineKind,
     Platform,
     Program,
@@ -198,7 +200,7 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
             for each in image.program_headers
             if each.kind == records.PT_GNU_STACK
         ),
-        lines=line_table(data, bias, code),
+        lines=LineTable(partial(_read_lines, data, bias, code)),
         unwinding=() if unwinding is None else (unwinding,),
         interpreter=interpreter,
         platform=platform,
@@ -339,6 +341,14 @@ def _read_segments(image: ElfImage, bias: int) -> tuple[Segment, ...]:
     most = f"{_MAX_SPAN >> 30} GiB"
     _refuse_if(span > _MAX_SPAN, f"spreads its segments over more than {most}; it is damaged")
     return tuple(segments)
+
+
+def _read_lines(data: bytes, bias: int, code: Sequence[Range]) -> LineRows:
+    if b"debug_line" not in data:  # No section can have the name.
+        return LineRows()
+    from simprof.simulator.binary.dwarf_lines import read_rows  # what is kept of a run has them
+
+    return read_rows(data, bias, code)
 
 
 def _section_named(name: bytes, image: ElfImage, bias: int) -> Range | None:

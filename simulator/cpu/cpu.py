@@ -1,8 +1,8 @@
 """The processor: Unicorn's SPARC64 engine, made fit to run user programs.
 
-This is the only file that knows Unicorn. What its public interface cannot do (register windows,
-PSTATE, the FPU, condition codes) is done on the engine's own state structure (`cpu_state`). Its
-address is derived, not assumed:
+This file and `engine` are the only ones that know Unicorn. What its public interface cannot do
+(register windows, PSTATE, the FPU, condition codes) is done on the engine's own state structure
+(`cpu_state`). Its address is derived, not assumed:
 
 A build for which any of this fails is refused with `EngineError` before a program runs.
 """
@@ -18,11 +18,8 @@ from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import unicorn as unicorn_package
-from unicorn import unicorn_const
-from unicorn.unicorn_py3.unicorn import uclib
-
 from simprof.simulator.binary.program import PAGE_SIZE
+from simprof.simulator.cpu import engine as uc
 from simprof.simulator.cpu.cpu_state import (
     ASI_PRIMARY_NO_FAULT,
     FEATURE_QUAD_FLOAT,
@@ -38,11 +35,6 @@ from simprof.simulator.cpu.native import read_condition_codes
 from simprof.simulator.errors import EngineError
 from simprof.simulator.isa.sparc import STACK_BIAS_64
 
-unicorn: Any = unicorn_package  # its type hints are incomplete
-
-_SPARC_PC: Final = unicorn.sparc_const.UC_SPARC_REG_PC
-_SPARC_G0: Final = unicorn.sparc_const.UC_SPARC_REG_G0
-_SPARC_O5: Final = unicorn.sparc_const.UC_SPARC_REG_O5
 _KNOWN_CPUS: Final = (b"Sun", b"TI", b"Fujitsu", b"NEC")
 _MAGIC: Final = tuple(0x1122334455667700 + number for number in range(1, 8))
 _HANDLE_SEARCH: Final = 0x1000  # bytes of the engine's handle searched for the fault address
@@ -62,18 +54,18 @@ _TEST_TRAP: Final = 0x17C
 class HookKind(IntEnum):
     """Events that native hooks can be given."""
 
-    INTERRUPT = unicorn_const.UC_HOOK_INTR
-    BLOCK = unicorn_const.UC_HOOK_BLOCK
-    TRANSLATION = unicorn_const.UC_HOOK_TLB_FILL
-    NEW_CODE = unicorn_const.UC_HOOK_EDGE_GENERATED
+    INTERRUPT = uc.UC_HOOK_INTR
+    BLOCK = uc.UC_HOOK_BLOCK
+    TRANSLATION = uc.UC_HOOK_TLB_FILL
+    NEW_CODE = uc.UC_HOOK_EDGE_GENERATED
 
 
 class MemoryAccess(IntEnum):
     """What a translation hook is asked for."""
 
-    READ = unicorn_const.UC_MEM_READ
-    WRITE = unicorn_const.UC_MEM_WRITE
-    FETCH = unicorn_const.UC_MEM_FETCH
+    READ = uc.UC_MEM_READ
+    WRITE = uc.UC_MEM_WRITE
+    FETCH = uc.UC_MEM_FETCH
 
 
 class Stop(Enum):
@@ -98,9 +90,9 @@ _USER_STATE: Final = (
 )
 
 _REFUSALS = {
-    unicorn.UC_ERR_READ_UNMAPPED: MemoryAccess.READ,
-    unicorn.UC_ERR_WRITE_UNMAPPED: MemoryAccess.WRITE,
-    unicorn.UC_ERR_FETCH_UNMAPPED: MemoryAccess.FETCH,
+    uc.UC_ERR_READ_UNMAPPED: MemoryAccess.READ,
+    uc.UC_ERR_WRITE_UNMAPPED: MemoryAccess.WRITE,
+    uc.UC_ERR_FETCH_UNMAPPED: MemoryAccess.FETCH,
 }
 
 
@@ -124,7 +116,7 @@ class Cpu:
         self._window_layout = struct.Struct(">16Q" if is64 else ">16I")  # of a saved window
         self.window_size = self._window_layout.size
         self._engine = _open_engine()
-        self.handle: int = self._engine._uch.value
+        self.handle = self._engine.handle
         self.state = _locate(self._engine)
         self.state_address = ctypes.addressof(self.state)
         _check_registers(self._engine, self.state)
@@ -133,9 +125,9 @@ class Cpu:
         self._page_host = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
         self.map(SYSTEM_PAGE, PAGE_SIZE, self._page_host)
         self.poke(_RESUME, _trap_always(RESUME_TRAP), 0x01000000)
-        self.stop_function = ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p).value or 0
-        self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
-        self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
+        self.stop_function = ctypes.cast(uc.library.uc_emu_stop, ctypes.c_void_p).value or 0
+        self.control_function = ctypes.cast(uc.library.uc_ctl, ctypes.c_void_p).value or 0
+        self.flush_code = uc.UC_CTL_TLB_FLUSH | uc.UC_CTL_IO_WRITE << 30
         _self_test(self)
         # Kind of the last faulting access if the engine itself refused it: the translation hook is
         # not asked about addresses beyond those that the engine can translate (2^44).
@@ -155,39 +147,31 @@ class Cpu:
     def map(self, address: int, size: int, host: int) -> None:
         """Let the engine reach `size` bytes of host memory at guest `address`."""
         try:
-            self._engine.mem_map_ptr(address, size, unicorn.UC_PROT_ALL, host)
-        except unicorn.UcError as error:
+            self._engine.map(address, size, host)
+        except uc.UnicornError as error:
             raise EngineError(f"the emulator cannot map memory at {address:#x}: {error}") from error
 
     def flush_translations(self) -> None:
         """Forget all page rights; to be called whenever rights shrink."""
-        self._engine.ctl(unicorn_const.UC_CTL_TLB_FLUSH, unicorn_const.UC_CTL_IO_WRITE)
+        self._engine.flush()
 
     def forget_code(self, start: int, end: int) -> None:
         """Drop code translated from [start, end)."""
-        self._engine.ctl_remove_cache(start, end)
+        self._engine.forget(start, end)
 
     def add_hook(
         self, kind: HookKind, function: int, user_data: int, bounds: tuple[int, int] = (1, 0)
     ) -> ctypes.c_size_t:
         """Have native code called on events at addresses in [first, last]; (1, 0) means all."""
         hook = ctypes.c_size_t(0)
-        status = uclib.uc_hook_add(
-            self._engine._uch,
-            ctypes.byref(hook),
-            ctypes.c_int(int(kind)),
-            ctypes.c_void_p(function),
-            ctypes.c_void_p(user_data),
-            ctypes.c_uint64(bounds[0]),
-            ctypes.c_uint64(bounds[1]),
-        )
+        status = uc.library.uc_hook_add(self.handle, hook, kind, function, user_data, *bounds)
         if status != 0:
             raise EngineError(f"the emulator refuses a {kind.name} hook (error {status})")
         return hook
 
     def remove_hook(self, hook: ctypes.c_size_t) -> None:
         """Remove a hook; code that was translated with it is dropped."""
-        status = uclib.uc_hook_del(self._engine._uch, hook)
+        status = uc.library.uc_hook_del(self.handle, hook)
         if status != 0:
             raise EngineError(f"the emulator does not remove a hook (error {status})")
 
@@ -198,8 +182,8 @@ class Cpu:
         before = int(state.pc), int(state.npc)
         state.pc, state.npc = pc, npc
         try:
-            return int(self._engine.ctl_request_cache(pc)[2])
-        except unicorn.UcError:
+            return int(self._engine.translated(pc).size)
+        except uc.UnicornError:
             return 0
         finally:
             state.pc, state.npc = before
@@ -212,15 +196,15 @@ class Cpu:
         # answers by setting (pc, npc): hooks see `RESUME_TRAP`.
         start = pc if npc == pc + 4 else _RESUME
         try:
-            self._engine.emu_start(start, _UNTIL)
-        except unicorn.UcError as error:
-            if error.errno == unicorn.UC_ERR_INSN_INVALID:
+            self._engine.start(start, _UNTIL)
+        except uc.UnicornError as error:
+            if error.number == uc.UC_ERR_INSN_INVALID:
                 return Stop.ILLEGAL
-            if error.errno == unicorn.UC_ERR_EXCEPTION:
+            if error.number == uc.UC_ERR_EXCEPTION:
                 self.refused = None
                 return Stop.FAULT
-            if error.errno in _REFUSALS:
-                self.refused = _REFUSALS[error.errno]
+            if error.number in _REFUSALS:
+                self.refused = _REFUSALS[error.number]
                 return Stop.FAULT
             raise EngineError(f"the emulator stopped at {self.state.pc:#x}: {error}") from error
         return Stop.REQUESTED
@@ -246,7 +230,7 @@ class Cpu:
 
     def stop(self) -> None:
         """Stop a run from within a hook (takes effect at the next block)."""
-        self._engine.emu_stop()
+        self._engine.stop()
 
     @property
     def fault_address(self) -> int:
@@ -336,20 +320,19 @@ class Cpu:
 # -- making an engine
 
 
-def _open_engine() -> Any:
+def _open_engine() -> uc.Engine:
     try:
-        mode = unicorn.UC_MODE_SPARC64 | unicorn.UC_MODE_BIG_ENDIAN
-        engine = unicorn.Uc(unicorn.UC_ARCH_SPARC, mode)
-        engine.ctl_set_tlb_mode(unicorn_const.UC_TLB_VIRTUAL)
-        return engine
-    except unicorn.UcError as error:
+        return uc.Engine()
+    except uc.UnicornError as error:
         raise EngineError(f"this unicorn has no usable SPARC64 engine: {error}") from error
 
 
 def _refuse(what: str) -> EngineError:
-    version = getattr(unicorn, "__version__", "of unknown version")
+    from importlib.metadata import version
+
     return EngineError(
-        f"unicorn {version} is not a build that simprof knows ({what}): install unicorn 2.1.4"
+        f"unicorn {version('unicorn')} is not a build that simprof knows ({what}): "
+        "install unicorn 2.1.4"
     )
 
 
@@ -361,22 +344,19 @@ def _require(test: str, results: Mapping[str, bool]) -> None:
 
 # The engine's context is saved into a buffer of our own. (On SPARC64 Unicorn declares that context
 # as empty; a copy of its header with the size filled in makes the same call save everything.)
-def _read_context(engine: Any) -> bytes:
-    context: Any = engine.context_save()
-    header_and_declared = context.size
-    address = ctypes.cast(context.context, ctypes.c_void_p).value
-    if address is None or not 8 <= header_and_declared <= 1 << 20:
+def _read_context(engine: uc.Engine) -> bytes:
+    original = engine.context()
+    if original is None:
         raise _refuse("context_save gives no context")
-    original = ctypes.string_at(address, header_and_declared)
     (declared,) = struct.unpack_from("<Q", original)
-    header = header_and_declared - declared
+    header = len(original) - declared
     if not 8 <= header <= 4096:
         raise _refuse("the context's header has changed")
     size = max(declared, CpuState.irq_manager.offset)
     buffer = ctypes.create_string_buffer(header + size)
     ctypes.memmove(buffer, original, header)
     struct.pack_into("<Q", buffer, 0, size)
-    status = uclib.uc_context_save(engine._uch, ctypes.cast(buffer, ctypes.c_void_p))
+    status = uc.library.uc_context_save(engine.handle, buffer)
     if status != 0:
         raise _refuse("context_save fails")
     return bytes(buffer)
@@ -384,9 +364,9 @@ def _read_context(engine: Any) -> bytes:
 
 # Finds magic values just written to %g1..%g7 in the context, and from the window pointer saved
 # beside them computes where the live structure is.
-def _locate(engine: Any) -> CpuState:
+def _locate(engine: uc.Engine) -> CpuState:
     for number, value in enumerate(_MAGIC, start=1):
-        engine.reg_write(_SPARC_G0 + number, value)
+        engine.set_register(uc.UC_SPARC_REG_G0 + number, value)
     saved = _read_context(engine)
     pattern = struct.pack("<7Q", *_MAGIC)
     place = saved.find(pattern)
@@ -423,10 +403,10 @@ def _readable_from(address: int) -> int:
 
 # Compares what the structure says with what is known otherwise: the engine's handle, version words,
 # and (`_check_registers`) registers written on one side and read on the other.
-def _check_identity(engine: Any, state: CpuState, snapshot: CpuState) -> None:
+def _check_identity(engine: uc.Engine, state: CpuState, snapshot: CpuState) -> None:
     version = state.definition.iu_version | state.maxtl << 8 | (state.nwindows - 1)
     checks = {
-        "engine handle": state.engine == engine._uch.value,
+        "engine handle": state.engine == engine.handle,
         "globals": tuple(state.globals[1:8]) == _MAGIC,
         "window pointer": state.window == snapshot.window,
         "number of windows": state.nwindows == state.definition.nwindows == 8,
@@ -440,12 +420,12 @@ def _check_identity(engine: Any, state: CpuState, snapshot: CpuState) -> None:
         raise _refuse("state check failed: CPU name")
 
 
-def _check_registers(engine: Any, state: CpuState) -> None:
+def _check_registers(engine: uc.Engine, state: CpuState) -> None:
     state.globals[3] = 0xABCDEF
-    engine.reg_write(_SPARC_O5, 0x777)
-    engine.reg_write(_SPARC_PC, 0x12344)
+    engine.set_register(uc.UC_SPARC_REG_O5, 0x777)
+    engine.set_register(uc.UC_SPARC_REG_PC, 0x12344)
     output = state.registers[state.cwp * REGISTERS_PER_WINDOW + 5]
-    both = engine.reg_read(_SPARC_G0 + 3) == 0xABCDEF and output == 0x777
+    both = engine.register(uc.UC_SPARC_REG_G0 + 3) == 0xABCDEF and output == 0x777
     both = both and (state.pc, state.npc) == (0x12344, 0x12348)
     _require("state check failed", {"registers do not agree": both})
 
@@ -547,7 +527,7 @@ def _temporary_hook(cpu: Cpu, kind: HookKind, callback: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        uclib.uc_hook_del(cpu._engine._uch, hook)
+        uc.library.uc_hook_del(cpu.handle, hook)
 
 
 # A trap is made to see that the engine asks a function of ours whether a trap stops it
@@ -566,7 +546,7 @@ def _check_trap_pc(cpu: Cpu) -> None:
 # Finds the engine's record of the last faulting address by making a fault.
 def _find_fault_address(cpu: Cpu) -> int:
     def translate(handle: int, address: int, kind: int, result: Any, user_data: int) -> bool:
-        result[0], result[1] = address, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC
+        result[0], result[1] = address, uc.UC_PROT_READ | uc.UC_PROT_EXEC
         return bool(address == SYSTEM_PAGE)
 
     cpu.poke(_TEST_CODE, _load(0x0B, 0, 0) & ~(1 << 13), _NOP)  # ldx [%g1], %g0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import marshal
 import os
 import struct
@@ -12,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from enum import IntFlag
 from functools import partial
-from tempfile import SpooledTemporaryFile, gettempdir
-from typing import Any
+from typing import IO, Any
 
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.linux.guest import RunInterrupted
@@ -162,8 +162,8 @@ class CallLog:
 
     def __init__(self, limit: int = LEAST_LIMIT) -> None:
         self._limit = limit
-        self._file = SpooledTemporaryFile[bytes](IN_MEMORY)
-        weakref.finalize(self, self._file.close)
+        self._file: IO[bytes] = io.BytesIO()
+        self._is_in_memory = True
         self._size = self._looked = 0
         self._is_at_end = True
         self._count = 0
@@ -196,18 +196,32 @@ class CallLog:
             if not self._is_at_end:
                 self._file.seek(self._size)
                 self._is_at_end = True
+            if self._is_in_memory and size > IN_MEMORY:
+                self._move()
             self._file.write(_LENGTH.pack(len(data)))
             self._file.write(data)
-            if size - self._looked > STEP:
+            if not self._is_in_memory and size - self._looked > STEP:
                 self._looked = size
                 free = os.fstatvfs(self._file.fileno())
                 if free.f_bavail * free.f_frsize < ROOM:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
+            from tempfile import gettempdir
+
             place = f"{gettempdir()} cannot take them ({error.strerror})"
             self._drop(f"{place}: set TMPDIR to a directory with room")
             return
         self._size = size
+
+    def _move(self) -> None:
+        """Go on in a file: few runs come to that, and `tempfile` takes long to import."""
+        from tempfile import TemporaryFile
+
+        file = TemporaryFile()  # noqa: SIM115 - closed with the log
+        weakref.finalize(self, file.close)
+        self._file.seek(0)
+        file.write(self._file.read())
+        self._file, self._is_in_memory = file, False
 
     def _drop(self, why: str) -> None:
         self._lost = why

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,7 @@ MODES = list(registry.planned_modes())
 @pytest.fixture(autouse=True)
 def runtime_is_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the fixtures' own C library for one: they are compiled with debug information."""
-    monkeypatch.setattr(library_sources, "LIBRARY", re.compile("runtime"))
+    monkeypatch.setattr(library_sources, "LIBRARIES", ("runtime",))
 
 
 @pytest.fixture(scope="module")

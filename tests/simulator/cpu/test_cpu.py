@@ -15,6 +15,7 @@ from simprof.simulator.cpu.cpu_state import (
     CpuState,
     set_condition_codes,
 )
+from simprof.simulator.cpu.engine import Engine
 from simprof.simulator.cpu.native import read_condition_codes
 from simprof.simulator.errors import EngineError
 
@@ -92,7 +93,7 @@ def test_refuses_an_engine_that_it_does_not_recognise(
 def test_refuses_a_window_pointer_that_leads_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     original = cpu_module._read_context
 
-    def moved(engine: object) -> bytes:
+    def moved(engine: Engine) -> bytes:
         saved = original(engine)
         at = saved.find((0x1122334455667701).to_bytes(8, "little")) - 8 + CpuState.window.offset
         value = int.from_bytes(saved[at : at + 8], "little") + 8

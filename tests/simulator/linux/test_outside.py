@@ -119,6 +119,7 @@ def test_a_log_that_finds_no_room_is_dropped(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_log_leaves_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outside, "IN_MEMORY", 1000)
     monkeypatch.setattr(outside, "STEP", 1000)
     log = CallLog()
     log.append(call(bytes(2000)))
