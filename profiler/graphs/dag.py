@@ -20,9 +20,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import cached_property, reduce
-from itertools import accumulate, chain, count, islice, pairwise
+from itertools import accumulate, chain, compress, count, islice, pairwise
 from operator import add
 from typing import Any, NamedTuple
 
@@ -84,6 +84,15 @@ class DagColumns(NamedTuple):
     def standing(self) -> list[tuple[int, ...]]:
         """Return what each dummy stands for."""
         return [tuple(self.stands_for[begin:end]) for begin, end in pairwise(self.first)]
+
+    def only(self, kept: AbstractSet[int]) -> DagColumns:
+        """Return the columns of the edges `kept`, under new ids in old order."""
+        inside = [edge in kept for edge in range(len(self.source))]
+        source, target, cfg_edge = (array("q", compress(each, inside)) for each in self[:3])
+        # Dummies are the last edges.
+        standing = list(compress(self.standing(), inside[len(inside) + 1 - len(self.first) :]))
+        first = array("q", accumulate(map(len, standing), initial=0))
+        return DagColumns(source, target, cfg_edge, first, array("q", chain(*standing)))
 
     def edges(self) -> tuple[DagEdge, ...]:
         """Put edges together."""
@@ -194,7 +203,7 @@ class Dag:
         leave = self.cfg.exit
         return {source[e]: e for e, real in enumerate(cfg_edge) if real < 0 and target[e] == leave}
 
-    @property
+    @cached_property
     def topological(self) -> tuple[int, ...]:
         """Reached vertices, sources before targets; EXIT is last and always present."""
         order = tuple(vertex for vertex in self.dfs.topological if vertex != self.cfg.exit)
@@ -316,8 +325,7 @@ def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
     """
     # A removed edge may have lost a dummy edge that stood for it: its vertex is then missing in
     # `entry_dummy` or `exit_dummy`.
-    if len(kept) == len(dag.edges):
+    columns = dag.columns
+    if len(kept) == len(columns.source):
         return dag
-    edges = [edge for edge in dag.edges if edge.id in kept]
-    renumbered = tuple(edge._replace(id=index) for index, edge in enumerate(edges))
-    return replace(dag, edges=renumbered)
+    return Dag.of_columns(dag.cfg, dag.dfs, columns.only(kept), dag.removed, dag.cut_edges)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import cached_property
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from simprof.profiler.graphs import plan_kernel as k
@@ -139,8 +139,8 @@ def _loop(cfg: ControlFlowGraph, dfs: DepthFirst, entry: int, back_edges: list[i
 
 def exits_of(cfg: ControlFlowGraph, body: Collection[int]) -> tuple[int, ...]:
     """Return the edges out of a set of vertices, ascending."""
-    edges = (edge for vertex in body for edge in cfg.out_edges[vertex])
-    return tuple(sorted(edge for edge in edges if cfg.edges[edge].target not in body))
+    edges, (_, target) = chain.from_iterable(map(cfg.out_edges.__getitem__, body)), cfg.ends
+    return tuple(sorted([edge for edge in edges if target[edge] not in body]))
 
 
 def loop_body(

@@ -91,7 +91,7 @@ def remove_cold(dag: Dag, cold: Collection[int], literal: bool = False) -> Dag:
         cold = literally_cold(dag.cfg, dag.dfs, cold)
     hot = frozenset(range(dag.cfg.vertex_count))
     while True:  # what turns cold can make entry dummies cold, and so more
-        open_edges = [edge for edge in dag.edges if not _is_cold(dag, edge, cold, hot)]
+        open_edges = [edge.id for edge in dag.edges if not _is_cold(dag, edge, cold, hot)]
         still_hot = _between(dag, open_edges)
         if still_hot == hot:
             break
@@ -99,10 +99,10 @@ def remove_cold(dag: Dag, cold: Collection[int], literal: bool = False) -> Dag:
     return through(dag, open_edges)
 
 
-def through(dag: Dag, edges: Collection[DagEdge]) -> Dag:
+def through(dag: Dag, edges: Collection[int]) -> Dag:
     """Return the part of `dag` that paths from ENTRY to EXIT over `edges` have."""
-    inner = _between(dag, edges)
-    return thin(dag, {e.id for e in edges if e.source in inner and e.target in inner})
+    inner, source, target = _between(dag, edges), dag.columns.source, dag.columns.target
+    return thin(dag, {e for e in edges if source[e] in inner and target[e] in inner})
 
 
 def _is_cold(dag: Dag, edge: DagEdge, cold: Collection[int], hot: frozenset[int]) -> bool:
@@ -123,16 +123,10 @@ def _is_cold(dag: Dag, edge: DagEdge, cold: Collection[int], hot: frozenset[int]
     )
 
 
-def _between(dag: Dag, edges: Iterable[DagEdge]) -> frozenset[int]:
+def _between(dag: Dag, edges: Iterable[int]) -> frozenset[int]:
     """Vertices on a way from ENTRY to EXIT over these edges."""
-    position = {vertex: index for index, vertex in enumerate(dag.topological)}
-    ordered = sorted(edges, key=lambda edge: position[edge.source])
-    ahead = {dag.cfg.entry}
-    for edge in ordered:
-        if edge.source in ahead:
-            ahead.add(edge.target)
-    behind = {dag.cfg.exit}
-    for edge in reversed(ordered):
-        if edge.target in behind:
-            behind.add(edge.source)
+    open_edges, onward, back = set(edges), dag.out_edges, dag.in_edges
+    source, target = dag.columns.source, dag.columns.target
+    ahead = closure([dag.cfg.entry], lambda v: [target[e] for e in onward[v] if e in open_edges])
+    behind = closure([dag.cfg.exit], lambda v: [source[e] for e in back[v] if e in open_edges])
     return frozenset(ahead & behind)

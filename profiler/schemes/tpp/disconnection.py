@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import chain
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
 from simprof.profiler.graphs.flow import block_counts
@@ -85,15 +86,19 @@ def loop_regions(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[LoopRegion, ..
     bodies = {loop.body: None for loop in natural_loops(cfg, dfs)}
     # Irreducible regions are loops with several headers: the strongly connected component around a
     # back edge whose target does not dominate its source.
+    inside = set[int]()
     for edge in sorted(dfs.back_edges - proper_back_edges(cfg, dfs)):
-        bodies.setdefault(_component(cfg, dfs, cfg.edges[edge].target))
+        if (head := cfg.edges[edge].target) not in inside:
+            component = _component(cfg, dfs, head)
+            inside |= component
+            bodies.setdefault(component)
     return tuple(_region(cfg, dfs, body) for body in bodies)
 
 
 def _region(cfg: ControlFlowGraph, dfs: DepthFirst, body: frozenset[int]) -> LoopRegion:
-    outside = dfs.reached - body
-    into = (edge for vertex in body for edge in cfg.in_edges[vertex])
-    entries = sorted(edge for edge in into if cfg.edges[edge].source in outside)
+    outside, (source, _) = dfs.reached - body, cfg.ends
+    into = chain.from_iterable(map(cfg.in_edges.__getitem__, body))
+    entries = sorted([edge for edge in into if source[edge] in outside])
     return LoopRegion(body, tuple(entries), exits_of(cfg, body))
 
 

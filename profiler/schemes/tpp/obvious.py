@@ -24,8 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import chain
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
 from simprof.simulator.values import dataclass
 
@@ -46,18 +47,20 @@ class ObviousPaths:
     @property
     def split(self) -> int | None:
         """The EXIT block, if some of its recording points are obvious and others are not."""
-        inside = {self.dag.edges[point].target for point in self.points} - {self.dag.cfg.exit}
+        inside = {self.dag.columns.target[point] for point in self.points} - {self.dag.cfg.exit}
         return min(inside, default=None)
 
     @cached_property
     def first_edges(self) -> tuple[int, ...]:
         """First defining edges of the obvious paths that no counter counts, one of each path."""
-        first = (
-            edge.id
-            for edge in self.dag.edges
-            if not any(self.defining[before] for before in self.dag.in_edges[edge.source])
+        before, source = self.dag.in_edges, self.dag.columns.source
+        return tuple(
+            edge
+            for edge, defines in enumerate(self.defining)
+            if defines
+            and edge not in self.kept
+            and not any(self.defining[each] for each in before[source[edge]])
         )
-        return tuple(edge for edge in first if self.defining[edge] and edge not in self.kept)
 
     def path(self, defining_edge: int) -> tuple[int, ...]:
         """Return the dag edges of the one path through a defining edge."""
@@ -98,13 +101,18 @@ def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
     activations end early in the blocks `early`.
     """
     before, after = ways_in(dag), ways_out(dag, early)
-    defining = tuple(before[edge.source] == after[edge.target] == 1 for edge in dag.edges)
+    source, target = dag.columns.source, dag.columns.target
+    defining = tuple([before[a] == after[b] == 1 for a, b in zip(source, target, strict=True)])
     ends = set(dag.in_edges[dag.cfg.exit])
     only = exit_block(dag.cfg)
-    leaving = {edge for edge in ends if dag.edges[edge].source == only and not defining[edge]}
-    into = {edge for end in leaving for edge in dag.in_edges[dag.edges[end].source]}
+    leaving = {edge for edge in ends if source[edge] == only and not defining[edge]}
+    into = {edge for end in leaving for edge in dag.in_edges[source[end]]}
     needed = (ends - leaving | into) - obvious_recording_points(dag, defining)
-    kept = closure(needed, lambda edge: dag.in_edges[dag.edges[edge].source])
+    kept, work = set(needed), {source[edge] for edge in needed}
+    for vertex in reversed(dag.topological):
+        if vertex in work:
+            kept.update(dag.in_edges[vertex])
+            work.update([source[edge] for edge in dag.in_edges[vertex]])
     kept |= leaving if needed & into else set()
     # A block all of whose recording points are alike needs no more than one.
     points = ends - leaving | into if needed & into and into - needed else ends
@@ -120,34 +128,32 @@ def exit_block(cfg: ControlFlowGraph) -> int | None:
 
 def obvious_recording_points(dag: Dag, defining: Sequence[bool]) -> set[int]:
     """Return the recording points that no path without defining edge reaches (TPP figure 8)."""
-    seen = closure(
-        [dag.cfg.entry],
-        lambda v: (dag.edges[e].target for e in dag.out_edges[v] if not defining[e]),
-    )
+    source, target = dag.columns.source, dag.columns.target
+    seen = {dag.cfg.entry}
+    for vertex in dag.topological:
+        if vertex in seen:
+            seen.update([target[edge] for edge in dag.out_edges[vertex] if not defining[edge]])
     ends = dag.cfg.exit, exit_block(dag.cfg)
-    return {
-        edge.id
-        for edge in dag.edges
-        if edge.target in ends and (defining[edge.id] or edge.source not in seen)
-    }
+    into = chain.from_iterable(dag.in_edges[end] for end in ends if end is not None)
+    return {edge for edge in into if defining[edge] or source[edge] not in seen}
 
 
 def ways_in(dag: Dag) -> list[int]:
     """Number of ways from ENTRY by vertex: 0, 1, or 2 for several."""
-    ways = [0] * dag.cfg.vertex_count
+    ways, target = [0] * dag.cfg.vertex_count, dag.columns.target
     ways[dag.cfg.entry] = 1
     for vertex in dag.topological:
-        for edge in dag.out_edges[vertex]:
-            target = dag.edges[edge].target
-            ways[target] = min(ways[target] + ways[vertex], _SEVERAL)
+        if here := ways[vertex]:
+            for edge in dag.out_edges[vertex]:
+                ways[target[edge]] = min(ways[target[edge]] + here, _SEVERAL)
     return ways
 
 
 def ways_out(dag: Dag, early: Collection[int] = ()) -> list[int]:
     """Number of ways to EXIT by vertex: 0, 1, or 2 for several; one is to end in block `early`."""
-    ways = [0] * dag.cfg.vertex_count
+    ways, target = [0] * dag.cfg.vertex_count, dag.columns.target
     ways[dag.cfg.exit] = 1
     for vertex in reversed(dag.topological[:-1]):
-        onward = sum(ways[dag.edges[edge].target] for edge in dag.out_edges[vertex])
+        onward = sum([ways[target[edge]] for edge in dag.out_edges[vertex]])
         ways[vertex] = min(onward + (vertex in early), _SEVERAL)
     return ways

@@ -376,7 +376,9 @@ def plan_tpp(
             limit //= 2
             paths = limit if path_limit is None else min(limit, path_limit)
             reduced = draft(left_out, paths, limit)
-        if cold_always or (reduced.natural is not CounterTable.HASH and reduced.graphs.hot.edges):
+        if cold_always or (
+            reduced.natural is not CounterTable.HASH and reduced.graphs.hot_vertices
+        ):
             chosen = reduced
     return chosen
 
@@ -416,7 +418,7 @@ def _draft(
         placement = replace(placement, counted_region=counted)
     natural, _ = choose_table(increments.greatest)
     kind, addressing = choose_table(increments.greatest, table)
-    if obvious.dag.edges and not obvious.kept:
+    if obvious.defining and not obvious.kept:
         # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
         actions = with_edge_counters({}, placement.edge_counters)
     else:
@@ -458,7 +460,7 @@ def _reduce(
     hot = remove_cold(whole, cold, rules.literal_cold)
     obvious = find_obvious(whole if rules.obvious_first else hot, early)
     if rules.count_obvious:
-        everything = frozenset(edge.id for edge in obvious.dag.edges)
+        everything = frozenset(range(len(obvious.dag.columns.source)))
         ends = frozenset(obvious.dag.in_edges[whole.cfg.exit])
         obvious = replace(obvious, kept=everything, points=ends)
     if rules.obvious_first and hot is not whole:
@@ -467,7 +469,7 @@ def _reduce(
         cool = {
             edge.id for edge in whole.edges if edge[1:] not in warm and edge.source != obvious.split
         }
-        kept = through(whole, [e for e in whole.edges if e.id in obvious.kept - cool])
+        kept = through(whole, obvious.kept - cool)
         hot = thin(whole, {edge.id for edge in whole.edges} - (cool & obvious.kept))
     else:
         kept = thin(hot, obvious.kept)

@@ -11,12 +11,13 @@ poisoned vertex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
 
 from simprof.profiler.graphs.cfg import Edge, closure
 from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.loops import live_edges
 from simprof.profiler.plan.actions import Action, CountPath, SetRegister
 from simprof.profiler.plan.placement import Detours, Placement
 from simprof.profiler.schemes.tpp.actions import (
@@ -47,33 +48,30 @@ class HotGraphs:
     @cached_property
     def hot_vertices(self) -> frozenset[int]:
         """Vertices on hot paths, ENTRY and EXIT among them if there are any."""
-        return frozenset(v for edge in self.hot.edges for v in (edge.source, edge.target))
+        return frozenset(self.hot.columns.source) | frozenset(self.hot.columns.target)
 
     @cached_property
     def kept_vertices(self) -> frozenset[int]:
         """Vertices that the kept graph has edges from."""
-        return frozenset(edge.source for edge in self.kept.edges)
+        return frozenset(self.kept.columns.source)
 
-    def _left_out(self) -> Iterator[tuple[Edge, bool]]:
-        """Yield the control-flow edges that the kept graph lacks, though control can take them,
-        each with whether it ends a path.
+    @cached_property
+    def _left_out(self) -> tuple[tuple[Edge, bool], ...]:
+        """The control-flow edges that the kept graph lacks, though control can take them, each with
+        whether it ends a path.
         """
         # An edge that ends none was left out because it is cold or only on obvious paths. Self-
         # loops are no such edges unless paths end at them: their counters change no path.
         dfs, removed = self.hot.dfs, frozenset(self.hot.removed)
-        for edge in self.hot.cfg.edges:
-            if edge.source not in dfs.reached or edge.id in self.kept.real:
-                continue
-            if edge.id in removed:
-                yield edge, True
-            elif edge.id not in dfs.self_loops:
-                yield edge, False
+        left = live_edges(self.hot.cfg, dfs) - self.kept.real.keys() - (dfs.self_loops - removed)
+        edges = self.hot.cfg.edges
+        return tuple([(edges[edge], edge in removed) for edge in sorted(left)])
 
     @cached_property
     def detours(self) -> Detours:
         """Where control leaves the kept graph, and where it comes back poisoned."""
         joins, leaves = set(), set()
-        for edge, ends in self._left_out():
+        for edge, ends in self._left_out:
             if not (ends and edge.source in self.kept.exit_dummy):
                 leaves.add(edge.source)
             if not (ends and edge.target in self.kept.entry_dummy):
@@ -83,16 +81,14 @@ class HotGraphs:
     @cached_property
     def poisoned(self) -> frozenset[int]:
         """Vertices of the kept graph where the path register may be poisoned."""
-        kept = self.kept
-        reached = closure(
-            self.detours.joins, lambda v: (kept.edges[e].target for e in kept.out_edges[v])
-        )
-        return frozenset(reached - {kept.cfg.exit})
+        onward, target = self.kept.out_edges, self.kept.columns.target
+        reached = closure(self.detours.joins, lambda v: [target[e] for e in onward[v]])
+        return frozenset(reached - {self.kept.cfg.exit})
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:
         """Edges that end cold paths only."""
-        return frozenset(edge.id for edge, ends in self._left_out() if self._end(edge, ends))
+        return frozenset(edge.id for edge, ends in self._left_out if self._end(edge, ends))
 
     def actions(self, placement: Placement, hashed: bool = False) -> Actions:
         """Return the placement's actions, with poison and cold counts; in a hash table or not."""
@@ -101,7 +97,7 @@ class HotGraphs:
             edge: tuple(self._tested(edges[edge], action, hashed) for action in actions)
             for edge, actions in placement.actions.items()
         }
-        for edge, ends in self._left_out():
+        for edge, ends in self._left_out:
             first = self._end(edge, ends)
             last = self._start(edge, ends, placement.counted_region)
             new = (first, *combined.get(edge.id, ()), last)
@@ -132,7 +128,7 @@ class HotGraphs:
         have been counted.
         """
         counted = placement.counted_region
-        starts = ((edge, self._start(edge, ends, counted)) for edge, ends in self._left_out())
+        starts = ((edge, self._start(edge, ends, counted)) for edge, ends in self._left_out)
         return frozenset(
             edge.id
             for edge, action in starts
@@ -173,15 +169,20 @@ def register_range(
 ) -> int:
     """Return the greatest distance from its first value that a path gets the register to."""
     # Whatever edge a path starts behind, and the first values themselves, are counted in.
-    least = [0] * kept.cfg.vertex_count
-    most = [0] * kept.cfg.vertex_count
+    least, most = [0] * kept.cfg.vertex_count, [0] * kept.cfg.vertex_count
     placed = chain.from_iterable(actions.values())
     starts = (abs(action.constant) for action in placed if isinstance(action, SetRegister))
-    first = reach = max(starts, default=0)
+    first = max(starts, default=0)
+    target = kept.columns.target
     for vertex in kept.topological:
-        for edge in map(kept.edges.__getitem__, kept.out_edges[vertex]):
-            low, high = least[vertex] + increments[edge.id], most[vertex] + increments[edge.id]
-            least[edge.target] = min(least[edge.target], low)
-            most[edge.target] = max(most[edge.target], high)
-            reach = max(reach, first - low, first + high)
-    return reach
+        for edge in kept.out_edges[vertex]:
+            low, high, to = (
+                least[vertex] + increments[edge],
+                most[vertex] + increments[edge],
+                target[edge],
+            )
+            if low < least[to]:
+                least[to] = low
+            if high > most[to]:
+                most[to] = high
+    return first + max(max(most), -min(least))
