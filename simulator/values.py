@@ -68,6 +68,8 @@ class _Later:
         self._places: dict[str, object] = {}
         self._few = FEW
         self._inits: _Inits | None = None
+        self._fields: list[dataclasses.Field[Any]] | None = None
+        self._given: dict[str, dataclasses.Field[Any]] = {}  # what `field` made, by attribute
         self.frozen = options.get("frozen", False)
 
     def place(self, facts: Iterable[str]) -> None:
@@ -127,18 +129,53 @@ class _Later:
 
     def fields(self) -> list[dataclasses.Field[Any]]:
         """Return the fields, without the standard library if that is easy."""
-        cls = self._cls
-        if cls.__dict__[_FIELDS] is self._places.get(_FIELDS):
-            found = _plain_fields(cls, self._options.get("kw_only", False))
-            if found is not None:
-                return found
-        return list(dataclasses.fields(cls))
+        with _LOCK:
+            if self._fields is None and self._cls.__dict__[_FIELDS] is self._places.get(_FIELDS):
+                self._fields = self._plain_fields()
+            return self._fields or list(dataclasses.fields(self._cls))
+
+    def _plain_fields(self) -> list[dataclasses.Field[Any]] | None:
+        """Return the fields of a class whose own are annotated names, None if they are more."""
+        cls, kw_only = self._cls, self._options.get("kw_only", False)
+        found: dict[str, dataclasses.Field[Any]] = {}
+        given: dict[str, dataclasses.Field[Any]] = {}
+        for base in cls.__mro__[-1:0:-1]:
+            if _FIELDS in base.__dict__:
+                found |= {field.name: field for field in _fields_of(base)}
+        for name, kind in inspect.get_annotations(cls).items():
+            if isinstance(kind, str) and kind.startswith("ClassVar["):
+                continue
+            if not isinstance(kind, str) or any(each in kind for each in _NO_FIELDS):
+                return None
+            field = cls.__dict__.get(name, dataclasses.MISSING)
+            if isinstance(field, dataclasses.Field):
+                given[name] = field
+            elif type(field).__hash__ is None:
+                return None  # an error
+            elif field is dataclasses.MISSING and hasattr(cls, name):
+                return None  # a base's
+            else:
+                field = dataclasses.field(default=field, kw_only=kw_only)
+            if field.kw_only is dataclasses.MISSING:
+                field.kw_only = kw_only
+            field.name = name
+            found[name] = field
+        # The class has a default in the place of what `field` made, or nothing.
+        for name, field in given.items():
+            if field.default is dataclasses.MISSING:
+                delattr(cls, name)
+            else:
+                setattr(cls, name, field.default)
+        self._given = given
+        return list(found.values())
 
     def made(self) -> type:
         """Return the class, with what the standard library knows of it."""
         cls = self._cls
         with _LOCK:
             if cls.__dict__[_FIELDS] is self._places[_FIELDS]:
+                for name, field in self._given.items():
+                    setattr(cls, name, field)
                 delattr(cls, "__match_args__")  # the others are written over
                 _with_fields(cls, self._options)
         return cls
@@ -150,38 +187,11 @@ def _fields_of(cls: type) -> list[dataclasses.Field[Any]]:
     return known.later.fields() if isinstance(known, _Fact) else list(dataclasses.fields(cls))
 
 
-def _plain_fields(cls: type, kw_only: bool) -> list[dataclasses.Field[Any]] | None:
-    """Return the fields of a class whose own are annotated names, None if they are more."""
-    found: dict[str, dataclasses.Field[Any]] = {}
-    for base in cls.__mro__[-1:0:-1]:
-        if _FIELDS in base.__dict__:
-            found |= {field.name: field for field in _fields_of(base)}
-    for name, kind in inspect.get_annotations(cls).items():
-        if isinstance(kind, str) and kind.startswith("ClassVar["):
-            continue
-        if not isinstance(kind, str) or any(each in kind for each in _NO_FIELDS):
-            return None
-        default = cls.__dict__.get(name, dataclasses.MISSING)
-        # Of a base; its `field(...)`, for which the class gets another value or none; an error.
-        is_more = hasattr(cls, name) if default is dataclasses.MISSING else not _is_plain(default)
-        if is_more:
-            return None
-        field = found[name] = dataclasses.field(default=default, kw_only=kw_only)
-        field.name = name
-    return list(found.values())
-
-
-def _is_plain(default: object) -> bool:
-    return type(default).__hash__ is not None and not isinstance(default, dataclasses.Field)
-
-
 class _Inits:
     """What `__init__` does, for a class of which there are few objects."""
 
     def __init__(self, cls: type) -> None:
         fields = _fields_of(cls)
-        # A field that no argument gives may have its value in the class.
-        self._is_plain = all(field.init or field.default is dataclasses.MISSING for field in fields)
         self._ordered = [each.name for each in fields if each.init and not each.kw_only]
         self._fields = {
             each.name: (each.init, each.default, each.default_factory) for each in fields
@@ -192,7 +202,7 @@ class _Inits:
     ) -> list[tuple[str, Any]] | None:
         """Return the values of all fields, None where arguments are wrong, or it is not so easy."""
         given = dict(zip(self._ordered, arguments, strict=False)) | named
-        if not self._is_plain or len(given) != len(arguments) + len(named):
+        if len(given) != len(arguments) + len(named):
             return None
         values = []
         for name, (init, default, factory) in self._fields.items():
@@ -200,10 +210,10 @@ class _Inits:
                 values.append((name, given.pop(name)))
             elif factory is not dataclasses.MISSING:
                 values.append((name, factory()))
-            elif default is not dataclasses.MISSING:
-                values.append((name, default))
-            elif init:
+            elif init and default is dataclasses.MISSING:
                 return None
+            elif init:
+                values.append((name, default))  # else the class has it
         return None if given else values
 
 

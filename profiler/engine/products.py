@@ -226,18 +226,20 @@ def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozens
     effect = {edge: _effect(actions) for edge, actions in plan.actions.items()}
     live = {cfg.edges[edge].source for edge, reads in effect.items() if reads}
     live |= _never_leaving(cfg)
-    return frozenset(range(cfg.vertex_count)) - _before(cfg, live, lambda e: effect.get(e) is None)
+    acting = {edge for edge, reads in effect.items() if reads is not None}
+    return frozenset(range(cfg.vertex_count)) - _before(cfg, live, acting)
 
 
 def _before(
-    cfg: ControlFlowGraph, vertices: Collection[int], passes: Callable[[int], bool]
+    cfg: ControlFlowGraph, vertices: Collection[int], barred: Collection[int] = ()
 ) -> set[int]:
-    """Return vertices, and those from which edges that pass lead to one of them."""
+    """Return vertices, and those from which edges that are not barred lead to one of them."""
     found, work = set(vertices), list(vertices)
+    sources, entering = cfg.ends[0], cfg.in_edges
     while work:
-        for edge in cfg.in_edges[work.pop()]:
-            source = cfg.edges[edge].source
-            if source not in found and passes(edge):
+        for edge in entering[work.pop()]:
+            source = sources[edge]
+            if source not in found and edge not in barred:
                 found.add(source)
                 work.append(source)
     return found
@@ -247,7 +249,7 @@ def _before(
 def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
     """Vertices from which no way leads to EXIT: activations there can only end early."""
     # No action reads the register of an unfinished path there, but its decoder does.
-    return frozenset(range(cfg.vertex_count)) - _before(cfg, {cfg.exit}, lambda _: True)
+    return frozenset(range(cfg.vertex_count)) - _before(cfg, {cfg.exit})
 
 
 def _effect(actions: Iterable[Action]) -> bool | None:

@@ -267,10 +267,18 @@ class Walker:
         self._annulled = np.ascontiguousarray(code.transfers.annulled).data
         self._targets = code.transfers.target
         self._block_at = index.block_at
-        self._has_slot = HAS_DELAY_SLOT[code.transfers.kind].tobytes()
-        self._is_notable = (
-            HAS_DELAY_SLOT[code.transfers.kind] | (index.recovered.block_at >= 0)
-        ).tobytes()
+
+    # Where all ways are known, nobody asks for these.
+
+    @cached_property
+    def _has_slot(self) -> bytes:
+        return HAS_DELAY_SLOT[self.index.recovered.code.transfers.kind].tobytes()
+
+    @cached_property
+    def _is_notable(self) -> bytes:
+        recovered = self.index.recovered
+        notable = HAS_DELAY_SLOT[recovered.code.transfers.kind] | (recovered.block_at >= 0)
+        return notable.tobytes()
 
     def annuls(self, address: int) -> bool:
         """Whether the branch at `address` has its annul bit set."""

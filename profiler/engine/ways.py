@@ -279,8 +279,7 @@ class LearntWays:
             return
         ready = []
         for routine, operations in lowered[self._followed :]:
-            for edge, each in operations.items():
-                self._pool_operations(edge, each)
+            self._pool_operations(operations)
             first, end = self._first_sequence[routine : routine + 2].tolist()
             sequences = self._by_routine[first:end]
             self._left[sequences] -= 1
@@ -288,14 +287,19 @@ class LearntWays:
         self._followed = len(lowered)
         self._take_over(np.concatenate(ready))
 
-    def _pool_operations(self, edge: int, operations: Sequence[Operation]) -> None:
-        start, end = self._pooled, self._pooled + kernels.OPERATION * len(operations)
+    def _pool_operations(self, operations: Mapping[int, Sequence[Operation]]) -> None:
+        """Put the operations of a routine's edges behind those that are in the pool."""
+        words, lists, start = list[int](), list[int](), self._pooled
+        for each in operations.values():
+            place = (start + len(words)) // kernels.OPERATION
+            lists.append(place << kernel.COUNT_BITS | len(each))
+            for operation in each:
+                words += operation
+        end = self._pooled = start + len(words)
         if end > len(self._pool):
             self._pool = np.append(self._pool, np.zeros(end, np.int64))
-        self._pool[start:end] = [word for each in operations for word in each]
-        place = start // kernels.OPERATION
-        self._lists[edge] = place << kernel.COUNT_BITS | len(operations)
-        self._pooled = end
+        self._pool[start:end] = words
+        self._lists[list(operations)] = lists
 
     def _take_over(self, sequences: Array) -> None:
         if not len(sequences):

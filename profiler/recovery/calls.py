@@ -138,8 +138,9 @@ def second_returns(recovered: ProgramGraphs) -> tuple[int, ...]:
     # Where setjmp is made of the system's `getcontext`, that is also the block behind its trap.
     code, graphs = recovered.code, recovered.arrays
     named = [s.address for s in recovered.program.symbols if s.name in RETURNING_TWICE]
-    calls = (code.transfers.kind == TransferKind.CALL) & np.isin(code.transfers.target, named)
-    behind = [*(np.flatnonzero(calls) + 2), *(np.flatnonzero(code.words == _GET_CONTEXT) + 1)]
+    calls = np.flatnonzero(code.transfers.kind == TransferKind.CALL)
+    calls = calls[np.isin(code.transfers.target[calls], named)]
+    behind = [*(calls + 2), *(np.flatnonzero(code.words == _GET_CONTEXT) + 1)]
     blocks = {recovered.block_starting_at(code.address(int(word))) for word in behind}
     possible = sorted(blocks - {UNKNOWN_BLOCK, *graphs.entered_blocks().tolist()})
     routines = [recovered.routine_of_block(block) for block in possible]

@@ -172,7 +172,10 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
     unwinding = _section_named(b".eh_frame", image, bias)
     tables = _symbol_tables(image)
     found = {each for table in tables for each in _table_symbols(image, *table, segments, bias)}
-    symbols = tuple(sorted(found, key=lambda s: (s.address, s.name, s.binding, s.size)))
+    symbols = tuple(
+        Symbol(name, address, size, binding, is_function)
+        for address, name, binding, size, is_function in sorted(found)
+    )
     if check is _accept or interpreter is not None:
         stubs = stub_symbols(image, bias, _section_named(b".plt", image, bias))
         symbols = tuple(sorted((*symbols, *stubs), key=lambda s: (s.address, s.name)))
@@ -411,7 +414,8 @@ def _table_symbols(
     names: SectionHeader,
     segments: Sequence[Segment],
     bias: int,
-) -> Iterator[Symbol]:
+) -> Iterator[tuple[int, str, Binding, int, bool]]:
+    """Yield address, name, binding, size and whether it is a function of each symbol."""
     record, named_fields = image.formats.symbol, image.formats.symbol_fields
     strings = image.content(names)
     count = table.size // record.size
@@ -440,4 +444,4 @@ def _table_symbols(
         is_function = kind in _FUNCTION_TYPES and home.executable
         room = home.address + home.memory_size - address
         text = name.decode("utf-8", "backslashreplace")
-        yield Symbol(text, address, min(size, room), binding, is_function)
+        yield address, text, binding, min(size, room), is_function

@@ -17,9 +17,10 @@ _GLOBALS = range(1, 8)
 def named_registers(formats: RecordFormats, table: bytes, names: bytes) -> frozenset[int]:
     """Return the numbers of the global registers that a symbol table, with its strings, names."""
     record, place = formats.symbol, formats.symbol_info
-    kinds = table[place :: record.size]
+    kinds = table[place :: record.size].translate(_KINDS)
     found = set()
-    for number in (n for n, info in enumerate(kinds) if info & 15 == records.STT_REGISTER):
+    number = -1
+    while (number := kinds.find(records.STT_REGISTER, number + 1)) >= 0:
         if len(table) < (number + 1) * record.size:
             break
         fields = record.unpack_from(table, number * record.size)
@@ -29,6 +30,7 @@ def named_registers(formats: RecordFormats, table: bytes, names: bytes) -> froze
     return frozenset(found)
 
 
+_KINDS = bytes(info & 15 for info in range(256))  # of what symbols say, their types
 _SIZE_64, _SIZE_32 = 32, 12
 _NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in another way
 _FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes of what is code

@@ -79,35 +79,29 @@ def decode_transfers(
     """
     words = np.ascontiguousarray(words, dtype=np.uint32)
     kind = np.zeros(len(words), dtype=np.uint8)
-    displacement = np.zeros(len(words), dtype=np.int64)
+    target = np.full(len(words), -1, dtype=np.int64)
     annulled = np.zeros(len(words), dtype=np.bool_)
-    _decode_branches(words, kind, displacement, annulled)
-    calls = np.flatnonzero((words >> 30) == 1)  # format 1
+    calls = np.flatnonzero((words & 0xC0000000) == 0x40000000)  # format 1
     kind[calls] = TransferKind.CALL
-    displacement[calls] = _signed(words[calls] & 0x3FFFFFFF, 30)
+    direct = (calls, _signed(words[calls] & 0x3FFFFFFF, 30))
+    for where, displacement in (direct, _decode_branches(words, kind, annulled)):
+        leads = base + 4 * (where + displacement)
+        if address_bits == 32:
+            leads &= 0xFFFFFFFF
+        # Targets that wrap below zero or beyond 2**63 cannot be code.
+        target[where] = np.where(leads < 0, -1, leads)
     _decode_register_transfers(words, kind)
     if supervisor:
         # One transfer of each couple `jmpl; rett` (SPARC V8 B.26): `rett` is its delay slot.
         couple = (kind[:-1] == TransferKind.JUMP) & (kind[1:] == TransferKind.RETURN)
         jumps = np.flatnonzero(couple)
         kind[jumps], kind[jumps + 1] = TransferKind.RETURN_FROM_TRAP, TransferKind.NONE
-    direct = (displacement != _NO_TARGET) & _DIRECT[kind]
-    target = base + 4 * np.arange(len(words), dtype=np.int64) + 4 * displacement
-    if address_bits == 32:
-        target &= 0xFFFFFFFF
-    # Targets that wrap below zero or beyond 2**63 cannot be code.
-    target[~direct | (target < 0)] = -1
     return Transfers(kind, target, annulled)
 
 
 def simm13(word: int) -> int:
     """Return the signed immediate of a word of format 3."""
     return (word & 0x1FFF ^ 0x1000) - 0x1000
-
-
-_NO_TARGET = np.iinfo(np.int64).min
-_BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS, TransferKind.BRANCH_NEVER)
-_DIRECT = _kinds(*_BRANCHES, TransferKind.CALL, TransferKind.COMPARE_BRANCH)
 
 
 def _signed(values: NDArray[np.integer[Any]], bits: int) -> NDArray[np.int64]:
@@ -119,13 +113,15 @@ def _signed(values: NDArray[np.integer[Any]], bits: int) -> NDArray[np.int64]:
 def _decode_branches(
     words: NDArray[np.uint32],
     kind: NDArray[np.uint8],
-    displacement: NDArray[np.int64],
     annulled: NDArray[np.bool_],
-) -> None:
-    """Format 2 (op = 0): fill in the branches, and illtrap and its unassigned neighbours."""
-    op2 = (words >> 22) & 7
-    where = np.flatnonzero(((words >> 30) == 0) & (op2 != 4))
-    w, op2 = words[where], op2[where]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Format 2 (op = 0): fill in the branches, and illtrap and its unassigned neighbours; return
+    where the branches are, and how many words they lead ahead.
+    """
+    where = np.flatnonzero(words < 0x40000000)
+    where = where[(words[where] >> 22) & 7 != 4]
+    w = words[where]
+    op2 = (w >> 22) & 7
     condition = (w >> 25) & 15
     k = np.full(len(where), TransferKind.BRANCH, dtype=np.uint8)
     k[condition == 8] = TransferKind.BRANCH_ALWAYS
@@ -146,15 +142,15 @@ def _decode_branches(
     illegal |= (op2 == 1) & (((w >> 20) & 1) == 1)  # reserved condition-code selectors
     k[illegal] = TransferKind.ILLEGAL
     kind[where] = k
-    displacement[where] = np.where(illegal, _NO_TARGET, disp)
     annulled[where] = ((w >> 29) & 1 == 1) & ~illegal & ~compare
+    return where[~illegal], disp[~illegal]
 
 
 def _decode_register_transfers(words: NDArray[np.uint32], kind: NDArray[np.uint8]) -> None:
     """Format 3 (op = 2): jmpl, return, Tcc, done, retry."""
-    op3 = (words >> 19) & 0x3F
-    where = np.flatnonzero(((words >> 30) == 2) & (op3 >= 0x38) & (op3 <= 0x3E))
-    w, op3 = words[where], op3[where]
+    where = np.flatnonzero((words & 0xC1C00000) == 0x81C00000)  # op = 2, op3 = 0x38 to 0x3f
+    w = words[where]
+    op3 = (w >> 19) & 0x3F
     rd = (w >> 25) & 31
     source = (w >> 14) & 31
     immediate = ((w >> 13) & 1) == 1

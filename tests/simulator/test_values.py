@@ -122,17 +122,29 @@ def test_fields_that_are_more_than_names_with_defaults(options: dict[str, bool])
             first: int
             third: int = dataclasses.field(default=7, init=False)
             fourth: list[int] = dataclasses.field(default_factory=list, init=False)
-            _: dataclasses.KW_ONLY
             fifth: int = 5
 
-        made, changing = make(Given), type("Changing", (), {"__annotations__": {"first": "list"}})
+        class Marked:
+            first: int
+            _: dataclasses.KW_ONLY
+            second: int = 5
+
+        made, marked, changing = (
+            make(Given),
+            make(Marked),
+            type("Changing", (), {"__annotations__": {"first": "list"}}),
+        )
         changing.first = []  # type: ignore[attr-defined]
         acts: list[Callable[[], object]] = [
             lambda: vars(made(first=1)) | {"third": made(first=1).third},
             lambda: repr(made(first=1, fifth=3)).split(".")[-1],
-            lambda: made(1, 2),
+            lambda: vars(made(1, 2)),
             lambda: made(first=1, third=3),
             lambda: [made(first=1) == made(first=each) for each in (1, 2)],
+            lambda: made(first=1).fourth is made(first=1).fourth,
+            lambda: hasattr(made, "fourth"),
+            lambda: vars(marked(first=1)),
+            lambda: marked(1, 2),
             lambda: make(changing)().first,
         ]
         return [told(act) for act in acts]
