@@ -78,7 +78,7 @@ _PLACES["SimprofError"] = ("simprof.simulator.errors", "SimulatorError")
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: importing simprof alone takes no time."""
     if name == "__version__":
-        from simprof.profiler.profiles.documents import OWN_VERSION
+        from simprof.profiler import OWN_VERSION
 
         return OWN_VERSION
     if name not in _PLACES:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import click
 
+from simprof.profiler import OWN_VERSION
+
 
 class Subcommand(NamedTuple):
     """A subcommand, a function NAME_command."""
@@ -139,6 +141,6 @@ class LazyGroup(click.Group):
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="simprof", prog_name="simprof", message="%(prog)s %(version)s")
+@click.version_option(OWN_VERSION, prog_name="simprof", message="%(prog)s %(version)s")
 def simprof() -> None:
     """Exact profiles of SPARC programs, and what each published scheme would have cost."""

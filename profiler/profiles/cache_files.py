@@ -23,6 +23,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -272,10 +273,13 @@ def dumps(value: object, left_out: object = None) -> bytes:
 
 def loads(data: bytes, left_out: object = None) -> Any:
     """Return what `dumps` has made bytes of, with `left_out`; None if these are others'."""
+    token = _GIVEN.set(left_out)
     try:
-        return _ValueReader(data, left_out).load()
+        return _ValueReader(io.BytesIO(data)).load()
     except Exception:  # whatever is wrong with it: nothing is known then
         return None
+    finally:
+        _GIVEN.reset(token)
 
 
 def array_of(kind: str, shape: tuple[int, ...], data: bytes) -> npt.NDArray[Any]:
@@ -308,35 +312,33 @@ class _ValueWriter(pickle.Pickler):
         super().__init__(file, protocol)
 
 
-def given() -> None:
-    """Stand in a file for the object that is left out there; its reader has one."""
+def given() -> object:
+    """Return the object that was left out of the file that is being read."""
+    return _GIVEN.get()
+
+
+_GIVEN: ContextVar[object] = ContextVar("_GIVEN")
 
 
 # The second guard. A pickle can name any function of any module, to be called when it is read. The
 # reader knows value classes alone (frozen dataclasses, named tuples, enums) of the modules that are
 # listed, each by its exact name, besides Python's containers and numbers. Arrays come back through
 # functions of this module: numpy's own believe whatever flags a pickle names. All else is refused.
-class _ValueReader(pickle.Unpickler):
-    def __init__(self, data: bytes, left_out: object) -> None:
-        super().__init__(io.BytesIO(data))
-        self._left_out = left_out
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a value class, what makes arrays, or what was left out; no more has a name."""
-        if (module, name) == (__name__, given.__name__):
-            return lambda: self._left_out
-        return _value_class(module, name)
-
-
 @cache  # a plan names ten classes, and is read by itself
 def _value_class(module: str, name: str) -> Any:
-    if module == __name__ and name in ("array_of", "words_of"):
+    """Return a value class, what makes arrays, or what was left out; no more has a name."""
+    if module == __name__ and name in ("array_of", "words_of", "given"):
         return globals()[name]
     if module in MODULES or module.startswith(SCHEMES):
         found = vars(importlib.import_module(module)).get(name)
         if _is_value_class(found, module, name):
             return found
     raise pickle.UnpicklingError(f"{module}.{name} is no class of values")
+
+
+class _ValueReader(pickle.Unpickler):
+    # Not a method: Python has no part in what was found before.
+    find_class = staticmethod(_value_class)
 
 
 def _is_value_class(found: object, module: str, name: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from types import MappingProxyType
 
+from simprof.profiler import OWN_VERSION as OWN_VERSION
 from simprof.profiler.profiles.profile import Origin
 
 # Format -> its version.
@@ -32,9 +33,6 @@ VERSIONS: Mapping[str, int] = MappingProxyType(
         "doctor": 2,
     }
 )
-
-# Version of simprof: `importlib.metadata` takes 11 ms of every run to find it. A test compares.
-OWN_VERSION = "0.1.0"
 
 # Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares.
 COST_MODEL = "1-6fe4a2f1fbd8"
