@@ -15,6 +15,7 @@ import inspect
 import operator
 import reprlib
 from threading import RLock
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -274,7 +275,11 @@ def _make_init(cls: Any) -> Callable[..., None]:
             (named if field.kw_only else ordered).append(parameter)
         elif value == name:
             continue  # the class has its value
-        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+        if frozen and isinstance(slot := cls.__dict__.get(name), MemberDescriptorType):
+            names[f"{default}set"] = slot.__set__  # which takes two thirds of the time of `_set`
+            body.append(f"{default}set(self, {value})")
+        else:
+            body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")
     parameters = ", ".join([*ordered, "*", *named] if named else ordered)

@@ -165,9 +165,17 @@ class Dag:
         """Number of vertex ids."""
         return self.cfg.vertex_count
 
-    def targets_of(self, edges: Iterable[DagEdge]) -> Iterable[int]:
+    def targets_of(self, edges: Iterable[int]) -> Iterable[int]:
         """Return which vertex of `cfg` each of some edges leads to."""
-        return (edge.target for edge in edges)
+        return map(self.columns.target.__getitem__, edges)
+
+    def stood_for(self, edge: int) -> Sequence[int] | None:
+        """Return the removed edges that a dummy edge stands for; None: it is a real edge."""
+        first = self.columns.first
+        dummy = edge - len(self.columns.cfg_edge) + len(first) - 1
+        if dummy < 0:
+            return None
+        return self.columns.stands_for[first[dummy] : first[dummy + 1]]
 
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:

@@ -103,11 +103,11 @@ class PathNumbering:
 
     def blocks_of_all_paths(self) -> int:
         """Return how many blocks all paths have, together."""
-        ways = [0] * self.dag.cfg.vertex_count
+        ways, target = [0] * self.dag.cfg.vertex_count, self.dag.columns.target
         ways[self.dag.cfg.entry] = 1
         for vertex in self.dag.topological:
             for edge in self.dag.out_edges[vertex]:
-                ways[self.dag.edges[edge].target] += ways[vertex]
+                ways[target[edge]] += ways[vertex]
         return sum(ways[block.id] * self.num_paths[block.id] for block in self.dag.cfg.blocks)
 
     def decode_prefix(self, path_sum: int, last: int) -> tuple[int, ...]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import count
-from typing import Self, overload
+from itertools import count, repeat
+from typing import Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.simulator.values import dataclass
 
+Row = TypeVar("Row", Block, Edge)
 KINDS = tuple(EdgeKind)  # Edge kinds by their number in `PackedGraphs.edge_kind`
 
 NUMBER_OF_KIND = {kind: number for number, kind in enumerate(KINDS)}
@@ -194,7 +195,13 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
             self.names[number],
             int(self.addresses[number]),
             int(self.sizes[number]),
-            tuple(map(Block, count(), *(field[blocks].tolist() for field in block_fields))),
-            tuple(map(Edge, count(), *(end[edges].tolist() for end in ends), kinds)),
+            _rows(Block, *(field[blocks].tolist() for field in block_fields), repeat(None)),
+            _rows(Edge, *(end[edges].tolist() for end in ends), kinds),
             frozenset(np.flatnonzero(self.block_is_indirect[blocks]).tolist()),
         )
+
+
+def _rows(kind: type[Row], *columns: Iterable[object]) -> tuple[Row, ...]:
+    """Return named tuples of columns, numbered from 0 on."""
+    # Named tuples have a function in Python that makes them: a program has a million of these.
+    return tuple(map(tuple.__new__, repeat(kind), zip(count(), *columns, strict=False)))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, remembers_recent
-from simprof.profiler.graphs.dag import NO_EDGES, Dag, DagEdge, Removal, make_dag
+from simprof.profiler.graphs.dag import NO_EDGES, Dag, Removal, make_dag
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import (
@@ -228,26 +228,18 @@ def edge_counts(
 
 def path_record(dag: Dag, path: Iterable[int], partial: bool = False) -> PathRecord:
     """Return the path of these dag edges, from ENTRY to EXIT (to its last block if `partial`)."""
-    steps = [dag.edges[edge] for edge in path]
-    blocks = tuple(vertex for vertex in dag.targets_of(steps) if vertex != dag.cfg.exit)
-    real = tuple(step.cfg_edge for step in steps if step.cfg_edge is not None)
-    end = PathEnd.PARTIAL if partial else _end(dag.dfs, steps[-1])
-    return PathRecord(blocks, real, _start(dag.dfs, steps[0]), end)
+    steps, cfg_edge = tuple(path), dag.columns.cfg_edge
+    blocks = tuple([vertex for vertex in dag.targets_of(steps) if vertex != dag.cfg.exit])
+    real = tuple([edge for edge in map(cfg_edge.__getitem__, steps) if edge >= 0])
+    first, last = dag.stood_for(steps[0]), dag.stood_for(steps[-1])
+    start = PathStart.LOOP if _has_back_edge(dag, first) else PathStart.CUT
+    end = PathEnd.LOOP if _has_back_edge(dag, last) else PathEnd.CUT
+    if partial:
+        end = PathEnd.PARTIAL
+    elif not last:
+        end = PathEnd.EXIT if last is None else PathEnd.DEAD_END
+    return PathRecord(blocks, real, start if first else PathStart.ENTRY, end)
 
 
-def _start(dfs: DepthFirst, step: DagEdge) -> PathStart:
-    if step.cfg_edge is not None or not step.stands_for:
-        return PathStart.ENTRY
-    return PathStart.LOOP if _has_back_edge(dfs, step) else PathStart.CUT
-
-
-def _end(dfs: DepthFirst, step: DagEdge) -> PathEnd:
-    if step.cfg_edge is not None:
-        return PathEnd.EXIT
-    if not step.stands_for:
-        return PathEnd.DEAD_END
-    return PathEnd.LOOP if _has_back_edge(dfs, step) else PathEnd.CUT
-
-
-def _has_back_edge(dfs: DepthFirst, step: DagEdge) -> bool:
-    return any(removed in dfs.back_edges for removed in step.stands_for)
+def _has_back_edge(dag: Dag, removed: Iterable[int] | None) -> bool:
+    return any(edge in dag.dfs.back_edges for edge in removed or ())

@@ -413,12 +413,13 @@ def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterat
 
 
 def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
+    line_at = measurement.lines.get
     for edge, address in zip(routine.edge_counts, routine.edge_addresses, strict=True):
+        source, target = edge.source, edge.target
         # The source of the edge that enters a routine is no block, and has no line.
-        line = known_line(measurement, edge.target, edge.source)
-        file, number = _source_cells(line)
+        line = line_at(target.start) or line_at(source.start)  # type: ignore[arg-type]
         how = edge.kind.value, edge.count, edge.added, edge.instrumented
-        yield edge.source, edge.target, *how, address, file, number
+        yield source, target, *how, address, *_source_cells(line)
 
 
 def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:

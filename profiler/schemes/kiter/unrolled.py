@@ -128,9 +128,9 @@ class Unrolled(Dag):
         """The vertices, sources before targets."""
         return self.order[::-1]
 
-    def targets_of(self, edges: Iterable[DagEdge]) -> Iterable[int]:
+    def targets_of(self, edges: Iterable[int]) -> Iterable[int]:
         """Return which vertex of `cfg` each of some edges leads to."""
-        return (self.copies[edge.target].vertex for edge in edges)
+        return (self.copies[self.columns.target[edge]].vertex for edge in edges)
 
     @cached_property
     def loop_of(self) -> Mapping[int, IteratedLoop]:
