@@ -9,13 +9,41 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from simprof.simulator.errors import UsageError
 
 Text = str | bytes | os.PathLike[str]
+
+
+class ModeOptions(TypedDict, total=False):
+    """Options of the modes' own (`mode="tpp", cold=20`)."""
+
+    cold: float
+    loop: float
+    cold_always: bool
+    literal_cold: bool
+    obvious_first: bool
+    addresses: bool
+    count_obvious: bool
+    no_cold_counter: bool
+    exit_entry: str
+    per_vertex: bool
+    merged: bool
+    branching: bool
+    first: int
+    k: int
+    k_of: str
+    hot: float
+    outer: bool
+    unoptimised: bool
+    hash_above: int
+    give_up: int
+    placement: str
+    blocks: str
+
 
 # Options about what a command writes, which have no meaning here
 OUTPUTS = frozenset("json report html output trace top details summary progress quiet".split())
@@ -103,7 +131,6 @@ def text(value: Any) -> str:
 
 
 def _words(option: click.Option, value: Any) -> list[str]:
-    """Return an option with its value as it is written on the command line."""
     if option.is_flag:
         return [_long(option)] if value else []
     values = [value]

@@ -37,7 +37,6 @@ def data_frame(table: ProfileTable) -> pd.DataFrame:
 
 
 def _dtype(column: DataColumn, cells: list[Any]) -> Any:
-    """Return pandas' type for a column."""
     if column.kind is ColumnKind.WHOLE:
         if any(cell is not None and not -(1 << 63) <= cell < 1 << 63 for cell in cells):
             return "object"

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from simprof._arguments import parse
+from simprof._arguments import ModeOptions, parse
 from simprof._checks import check_networkx, check_weights, file_path, wrong
 from simprof._html import facts, html_table
 from simprof.profiler.recovery import recovery
@@ -27,36 +27,14 @@ TOP = 10  # Routines that a notebook shows of a program: the largest
 StrPath = str | os.PathLike[str]
 
 
-class GraphOptions(TypedDict, total=False):
+class GraphOptions(ModeOptions, total=False):
     """Options of `plan`: those of `simprof explain`, which docs/GUIDE.md describes."""
 
     enumerate: bool
     weights: str
     path_limit: int
     table: str
-    cold: float
-    loop: float
-    cold_always: bool
-    literal_cold: bool
-    obvious_first: bool
-    addresses: bool
-    count_obvious: bool
-    no_cold_counter: bool
-    branching: bool
-    first: int
     edge_profile: StrPath
-    exit_entry: str
-    per_vertex: bool
-    merged: bool
-    k: int
-    k_of: str
-    hot: float
-    outer: bool
-    unoptimised: bool
-    hash_above: int
-    give_up: int
-    placement: str
-    blocks: str
     layout: str
 
 

@@ -12,13 +12,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
-from simprof._arguments import parse
+from simprof._arguments import ModeOptions, parse
 from simprof._checks import file_path, program, words, wrong
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from simprof._results import Comparison, Measurement
-    from simprof.profiler.request.request import RunRequest, SchemeOptions
+    from simprof.profiler.request.request import RunRequest, SchemeOptions, Setting
+    from simprof.profiler.session.observation import SchemeComparison
 
 StrPath = str | os.PathLike[str]
 Stream = StrPath | IO[bytes] | None
@@ -61,31 +62,8 @@ class ProgramOptions(TypedDict, total=False):
     self_check: bool
 
 
-class RunOptions(ProgramOptions, total=False):
-    """Options of `run`: those of `compare`, and of the modes (`mode="tpp", cold=20`)."""
-
-    cold: float
-    loop: float
-    cold_always: bool
-    literal_cold: bool
-    obvious_first: bool
-    addresses: bool
-    count_obvious: bool
-    no_cold_counter: bool
-    exit_entry: str
-    per_vertex: bool
-    merged: bool
-    branching: bool
-    first: int
-    k: int
-    k_of: str
-    hot: float
-    outer: bool
-    unoptimised: bool
-    hash_above: int
-    give_up: int
-    placement: str
-    blocks: str
+class RunOptions(ProgramOptions, ModeOptions, total=False):
+    """Options of `run`: those of `compare`, and of the modes."""
 
 
 def run(
@@ -131,18 +109,12 @@ def run(
     from simprof._results import shown
     from simprof.profiler.commands.modes import collect
     from simprof.profiler.commands.run import run_command
-    from simprof.profiler.session.session import compare_program
 
     chosen = parse(run_command, program(elf, arguments), {"mode": mode, **options})
     setting = chosen["mode"].setting(collect(chosen, chosen["weights"]))
     with _request(chosen, setting.options, stdout, stderr) as request:
         wanted = replace(request, mode=setting.mode, scheme=setting.options)
-        if isolated:
-            from simprof._isolated import compare_isolated
-
-            found = compare_isolated(wanted, (wanted.setting,))
-        else:
-            found = compare_program(wanted, (wanted.setting,))
+        found = _measure(wanted, (wanted.setting,), 1, isolated)
     return shown(found.measurements[0])
 
 
@@ -178,7 +150,6 @@ def compare(
     from simprof.profiler.commands.modes import collect, settings
     from simprof.profiler.schemes.mode_options import read
     from simprof.profiler.schemes.registry import tried_modes
-    from simprof.profiler.session.session import compare_program
 
     given = program(elf, arguments)
     wanted = modes if modes is None or isinstance(modes, str) else words(modes, "modes")
@@ -192,15 +163,22 @@ def compare(
             warnings.warn(f"left out: {broken.reason}", stacklevel=2)
     wanted_settings = settings(compared, scheme)
     with _request(chosen, scheme, stdout, stderr) as request:
-        if isolated:
-            from simprof._isolated import compare_isolated
-
-            comparison = compare_isolated(request, wanted_settings, jobs=chosen["jobs"])
-        else:
-            comparison = compare_program(request, wanted_settings, jobs=chosen["jobs"])
+        comparison = _measure(request, wanted_settings, chosen["jobs"], isolated)
     names = [setting.name for setting in wanted_settings]
     measurements = dict(zip(names, map(shown, comparison.measurements), strict=True))
     return Comparison(measurements, comparison.emulations, comparison.whole_emulations)
+
+
+def _measure(
+    request: RunRequest, wanted: Sequence[Setting], jobs: int, isolated: bool
+) -> SchemeComparison:
+    if isolated:
+        from simprof._isolated import compare_isolated
+
+        return compare_isolated(request, wanted, jobs=jobs)
+    from simprof.profiler.session.session import compare_program
+
+    return compare_program(request, wanted, jobs=jobs)
 
 
 def load(profile: StrPath) -> Measurement:

@@ -17,7 +17,9 @@ from simprof.profiler import OWN_VERSION
 class Subcommand(NamedTuple):
     """A subcommand, a function NAME_command."""
 
-    module: str  # Its name: modules of the wings lie above this package, which must not import them
+    # Its name below `profiler`: modules of the wings lie above this package, which must not import
+    # them.
+    module: str
     summary: str  # What it does, in one line
 
 
@@ -25,83 +27,66 @@ class Subcommand(NamedTuple):
 GROUPS = MappingProxyType(
     {
         "Measure": {
-            "run": Subcommand(
-                "simprof.profiler.commands.run", "Run a program under one scheme and report."
-            ),
+            "run": Subcommand("commands.run", "Run a program under one scheme and report."),
             "compare": Subcommand(
-                "simprof.profiler.commands.compare",
-                "Run a program under many schemes and show them in a table.",
+                "commands.compare", "Run a program under many schemes and show them in a table."
             ),
             "record": Subcommand(
-                "simprof.profiler.commands.run",
-                "Run a program once, for schemes to be measured by later.",
+                "commands.run", "Run a program once, for schemes to be measured by later."
             ),
             "instrument": Subcommand(
-                "simprof.profiler.rewriting.commands.instrument",
+                "rewriting.commands.instrument",
                 "Write a program with a scheme's code in its place.",
             ),
             "verify": Subcommand(
-                "simprof.profiler.rewriting.commands.verify",
+                "rewriting.commands.verify",
                 "Run instrumented programs, and compare with what is predicted.",
             ),
             "read": Subcommand(
-                "simprof.profiler.rewriting.commands.read",
+                "rewriting.commands.read",
                 "Read what an instrumented program has counted, or a trace.",
             ),
         },
         "Look": {
             "show": Subcommand(
-                "simprof.profiler.commands.show",
-                "Show what saved profiles hold: report, rows, source, tree, page.",
+                "commands.show", "Show what saved profiles hold: report, rows, source, tree, page."
             ),
-            "diff": Subcommand(
-                "simprof.profiler.commands.several_profiles", "Compare two saved profiles."
-            ),
-            "merge": Subcommand(
-                "simprof.profiler.commands.several_profiles", "Add up saved profiles."
-            ),
+            "diff": Subcommand("commands.several_profiles", "Compare two saved profiles."),
+            "merge": Subcommand("commands.several_profiles", "Add up saved profiles."),
             "export": Subcommand(
-                "simprof.profiler.commands.export",
-                "Write a saved profile in the format of another tool.",
+                "commands.export", "Write a saved profile in the format of another tool."
             ),
-            "cfg": Subcommand(
-                "simprof.profiler.commands.cfg", "Show a program's control-flow graphs."
-            ),
+            "cfg": Subcommand("commands.cfg", "Show a program's control-flow graphs."),
         },
         "Learn": {
             "explain": Subcommand(
-                "simprof.profiler.commands.explain",
-                "Explain a scheme on small graphs, step by step.",
+                "commands.explain", "Explain a scheme on small graphs, step by step."
             )
         },
         "Evaluate": {
             "suite": Subcommand(
-                "simprof.profiler.experiments.commands.suite",
-                "List, build and run suites of programs.",
+                "experiments.commands.suite", "List, build and run suites of programs."
             ),
             "sweep": Subcommand(
-                "simprof.profiler.experiments.commands.sweep",
+                "experiments.commands.sweep",
                 "Run a grid of programs, modes and options into one file.",
             ),
             "table": Subcommand(
-                "simprof.profiler.experiments.commands.table",
+                "experiments.commands.table",
                 "Reproduce the papers' tables and graphs on a suite.",
             ),
             "regress": Subcommand(
-                "simprof.profiler.experiments.commands.regress",
+                "experiments.commands.regress",
                 "Record what programs count, and check that it stays so.",
             ),
         },
         "Set up": {
             "doctor": Subcommand(
-                "simprof.profiler.commands.set_up",
-                "Say what is installed, what works, what is missing.",
+                "commands.set_up", "Say what is installed, what works, what is missing."
             ),
-            "cache": Subcommand(
-                "simprof.profiler.commands.set_up", "List or clear the analysis cache."
-            ),
+            "cache": Subcommand("commands.set_up", "List or clear the analysis cache."),
             "completion": Subcommand(
-                "simprof.profiler.commands.set_up", "Print what a shell needs to complete commands."
+                "commands.set_up", "Print what a shell needs to complete commands."
             ),
         },
     }
@@ -122,7 +107,7 @@ class LazyGroup(click.Group):
         """Import and return a subcommand; None where there is none of that name."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        module = import_module(SUBCOMMANDS[cmd_name].module)
+        module = import_module(f"simprof.profiler.{SUBCOMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 

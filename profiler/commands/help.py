@@ -31,8 +31,6 @@ def grouped(sections: HelpSections) -> type[click.Command]:
     """Return a class of commands whose options are shown under headings, the rest at the end."""
 
     class Grouped(click.Command):
-        """A command with headings between its options."""
-
         def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
             """Write the options under their headings."""
             shown = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
@@ -51,8 +49,6 @@ def in_sections(sections: HelpSections) -> type[click.Command]:
     """Return a class of commands whose `--help` is short, with `--help-all` beside it."""
 
     class InSections(click.Command):
-        """A command with help in two lengths."""
-
         def get_params(self, ctx: click.Context) -> list[click.Parameter]:
             """Return the parameters, `--help-all` behind them."""
             return [*super().get_params(ctx), _help_all()]

@@ -112,7 +112,6 @@ def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> in
 
 
 def _asked(words: Sequence[str]) -> Shown:
-    """Return what the words of the command line ask for."""
     # A profile of such a name is written ./paths.
     at = next((place for place, word in enumerate(words) if word in VIEWS), len(words))
     profiles = tuple(map(options.possible_path, words[:at]))
@@ -138,7 +137,6 @@ def _asked(words: Sequence[str]) -> Shown:
 
 
 def _refuse_unused(view: str, html: Path | None) -> None:
-    """Refuse options that have no effect on what is shown."""
     if html is not None and view != REPORT:
         raise UsageError(f"--html beside {view}: the page has all of them")
     shown = view if html is None else PAGE
@@ -171,7 +169,6 @@ def _report(profiles: Sequence[Path], chosen: Mapping[str, Any]) -> None:
 
 
 def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
-    """Write routines, edges or paths."""
     from simprof.profiler.reports import listings, mode_facts
 
     subject, sort, top = shown.view, chosen["sort"], chosen["top"]
@@ -203,7 +200,6 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
 
 
 def _source(shown: Shown, chosen: Mapping[str, Any]) -> None:
-    """Write source or code with counts beside it."""
     from simprof.profiler.profiles.lines import SourceCounts
     from simprof.profiler.profiles.program_files import SourceFiles, find_program
     from simprof.profiler.reports import annotation
@@ -239,7 +235,6 @@ def _tree(shown: Shown, chosen: Mapping[str, Any]) -> None:
 
 
 def _page(paths: Sequence[Path], html: Path, chosen: Mapping[str, Any]) -> None:
-    """Write a page about profiles."""
     from simprof.profiler.profiles import storage
     from simprof.profiler.profiles.program_files import SourceFiles
     from simprof.profiler.reports.display import bytes_shown

@@ -53,7 +53,6 @@ class _Writer:
         self._file = ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the file."""
         measurement = self._measurement
         program = measurement.program
         command = " ".join([program.file, *program.arguments])
@@ -168,7 +167,6 @@ class _Writer:
 
 
 def _calls(graph: CallGraph) -> dict[_Key, list[CallArc]]:
-    """Return the calls by their caller."""
     found: dict[_Key, list[CallArc]] = {}
     for arc in graph.arcs:
         if arc.caller >= 0:

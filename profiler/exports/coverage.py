@@ -192,7 +192,6 @@ def _add_inlined(counts: SourceCounts, files: Mapping[str, FileCoverage]) -> Non
 
 
 def _lines_of(block: BlockCount, counts: SourceCounts) -> list[SourceLine]:
-    """Return the lines of a block's instructions, each once, in order."""
     found = (counts.line_at(address) for address in range(block.start, block.end, 4))
     return list(dict.fromkeys(line for line in found if line is not None))
 

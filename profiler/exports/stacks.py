@@ -150,7 +150,6 @@ class _Profile:
                     lines[at][self._tree.routines[routine].address] = sums[routine]
 
     def content(self) -> bytes:
-        """Return the message `Profile`."""
         types = [self._type(name) for name in ("base", "added")]
         samples = [
             sample for place, way in stacks(self._tree) for sample in self._samples(place, way)
@@ -274,10 +273,8 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _numbers(field: int, values: Iterable[int]) -> bytes:
-    """Return a field with several numbers, packed."""
     return _message(field, b"".join(map(_varint, values)))
 
 
 def _message(field: int, content: bytes) -> bytes:
-    """Return a field with a message or a string."""
     return _varint(field << 3 | _BYTES) + _varint(len(content)) + content

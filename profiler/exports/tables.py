@@ -58,7 +58,6 @@ def render_parquet(content: ProfileTable) -> bytes:
 
 
 def _array(arrow: ModuleType, column: DataColumn, cells: list[Any]) -> Any:
-    """Return the cells of one column as an array of its type."""
     types = {
         ColumnKind.WHOLE: arrow.int64(),
         ColumnKind.NUMBER: arrow.float64(),

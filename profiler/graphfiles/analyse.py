@@ -218,7 +218,6 @@ def _check(
     reading: Reading,
     crossed: Sequence[int],
 ) -> None:
-    """Compare what the scheme derives with what the runs did."""
     blocks = zip(reading.blocks or (), flow.block_counts(document.cfg, crossed), strict=False)
     wrong_edges = reading.edges is not None and tuple(reading.edges) != tuple(crossed)
     if wrong_edges or any(counted not in (None, count) for counted, count in blocks):

@@ -272,7 +272,6 @@ def describe(run: GraphRun) -> dict[str, Any]:
 
 
 def _code(run: GraphRun) -> dict[str, Any]:
-    """Return what is there in every mode."""
     cfg, plan, code = run.cfg, run.plan.plan, run.code
     snippets = code.snippets
     edges = range(len(cfg.edges))

@@ -196,8 +196,6 @@ def check_graphml(data: bytes) -> int:
 
 
 class _GraphML:
-    """Follows the elements of a GraphML file."""
-
     def __init__(self) -> None:
         self.parser = expat.ParserCreate()
         self.parser.StartDoctypeDeclHandler = self._refuse_document_type

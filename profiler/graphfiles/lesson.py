@@ -178,7 +178,6 @@ class _Picture:
     def lines(
         self, labels: Sequence[object] | None = None, kinds: Sequence[str] | None = None
     ) -> tuple[Line, ...]:
-        """Return the graph's edges, labelled."""
         shown = [""] * len(self.ends) if labels is None else list(map(_text, labels))
         return tuple(
             Line(*ends, label, kind)
@@ -186,7 +185,6 @@ class _Picture:
         )
 
     def steps(self) -> Iterator[Step]:
-        """Yield the steps for which there is something to show."""
         yield self.graph()
         pictures = {
             "cold": self.cold,

@@ -233,8 +233,6 @@ def _make_edges(
 
 
 class _Walks:
-    """Turns runs into walks."""
-
     def __init__(self, cfg: ControlFlowGraph, file_edges: int, file: str) -> None:
         self.cfg = cfg
         self.file = file

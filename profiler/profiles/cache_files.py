@@ -200,13 +200,10 @@ def make_directory(path: Path, mode: int = 0o700) -> None:
         path.chmod(mode)  # whatever the umask
 
 
-def is_private(status: os.stat_result, owner: int | None = None, *, writable: bool = False) -> bool:
-    """Whether a file or directory belongs to the user, or to `owner`, and no other may write it.
-
-    `writable`: whether others may, since they cannot come there.
-    """
+def is_private(status: os.stat_result, owner: int | None = None) -> bool:
+    """Whether a file or directory belongs to the user, or to `owner`, and no other may write it."""
     is_own = status.st_uid in (os.geteuid(), owner)
-    return is_own and (writable or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return is_own and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 _left_alone: set[Path] = set()

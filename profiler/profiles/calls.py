@@ -220,8 +220,6 @@ class CallGraph:
 
 @dataclass
 class _Counted:
-    """Base and added instructions."""
-
     base: int = 0
     added: int = 0
 

@@ -197,7 +197,6 @@ def _literal_decoder(kind: Any) -> Decoder:
 
 
 def _row_decoder(kind: Any) -> Decoder:
-    """A list with an item for each of some kinds."""
     items = [decoder(each) for each in get_args(kind)]
 
     def decode(value: Any, where: str) -> Any:
@@ -209,7 +208,6 @@ def _row_decoder(kind: Any) -> Decoder:
 
 
 def _mapping_decoder(kind: Any) -> Decoder:
-    """Keys are strings or integers."""
     key_type, item_type = get_args(kind)
     item = decoder(item_type)
     return lambda value, where: {

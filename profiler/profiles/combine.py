@@ -271,8 +271,6 @@ def split(routine: RoutineProfile, starts: Sequence[int]) -> RoutineProfile:
 
 @dataclass(frozen=True)
 class _BlockPart:
-    """A part of a block."""
-
     block: BlockCount
     cuts: Mapping[int, int]  # Instructions executed -> executions that ended so within it
 
@@ -339,7 +337,6 @@ class _Edges:
 
 
 def _path(path: PathCount, parts: _Parts, edges: _Edges) -> PathCount:
-    """Return a path on the parts."""
     slots, blocks, new_slots = set(path.slots), list[int | str](), list[int]()
     loops, new_loops = set(path.collapsed), list[int]()
     last = None

@@ -175,14 +175,12 @@ class _Exact:
     """Edges and paths of one program, by address."""
 
     def edges(self, routine: RoutineProfile) -> Named:
-        """Return the edges of a routine."""
         return {
             key: ((str(edge.source), str(edge.target)), str(edge.kind), edge.count)
             for key, edge in zip(edge_keys(routine), routine.edge_counts, strict=True)
         }
 
     def paths(self, routine: RoutineProfile) -> Named:
-        """Return the paths of a routine."""
         keys = edge_keys(routine)
         return {
             path_key(path, keys): (tuple(map(str, path_blocks(path))), _kind(path), path.count)

@@ -112,7 +112,6 @@ def _name(descriptor: int, path: Path) -> None:
 
 
 def _put_in_place(descriptor: int, target: Path) -> None:
-    """Put an unnamed file in the place of `target`."""
     # Processes that write the same file at the same time may take each other's new file away, or
     # put it in place: each is whole, and each process tries until a new one is there.
     new = target.with_name(f".{target.name}.new")

@@ -92,7 +92,6 @@ class SourceFiles:
 
 
 def _is_below(file: str, directory: str) -> bool:
-    """Whether a path begins with the components of another."""
     start = directory.rstrip("/")
     return file == start or file.startswith(f"{start}/")
 

@@ -172,7 +172,6 @@ class Annotator:
         return Annotation(self._counts, tuple(views), tuple(dict.fromkeys(self._notes)))
 
     def _lines(self, code: CodeCounts) -> dict[str, list[int]]:
-        """Return the numbers of lines that a routine was compiled from, by file."""
         lines: dict[str, list[int]] = {}
         for address in code.executions:
             line = self._counts.line_at(address)
@@ -249,7 +248,6 @@ class Annotator:
 
 
 def _is_file(file: str, target: str) -> bool:
-    """Whether `target` is the path of a file, the end of it, or a pattern for either."""
     parts, wanted = PurePath(file).parts, PurePath(target).parts
     end = str(PurePath(*parts[-len(wanted) :])) if wanted else ""
     return fnmatchcase(file, target) or fnmatchcase(end, str(PurePath(target)))

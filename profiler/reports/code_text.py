@@ -83,8 +83,6 @@ def generated_text(disassembler: Disassembler, instruction: Instruction) -> str:
 
 
 class _Listing:
-    """Makes the lines of one routine."""
-
     def __init__(
         self, recovered: ProgramGraphs, mode: str, shown: InstrumentedRoutine, width: int
     ) -> None:
@@ -100,7 +98,6 @@ class _Listing:
         }
 
     def lines(self) -> Iterator[str]:
-        """Yield all lines."""
         yield from self._head()
         slot = False
         for block in self._cfg.blocks:
@@ -167,7 +164,6 @@ class _Listing:
                 yield from self._piece(piece)
 
     def _in_place(self, address: int, in_slot: bool) -> Iterator[str]:
-        """Yield an instruction, with the loads and stores of spilled registers around it."""
         edit = self._shown.emission.edits.get(address)
         yield from () if edit is None else map(self._generated, edit.before)
         yield self._original(address, in_slot, edit)
@@ -235,7 +231,6 @@ class _Listing:
         return f"{words[0]} {'where the transfer went' if target is None else hex(target)}"
 
     def _outer_target(self, edge: int) -> int | None:
-        """Return where an EXIT edge of a direct transfer leads."""
         inner = target_of(self._cfg, edge)
         if inner is not None:
             return inner

@@ -127,7 +127,6 @@ def _paths_rank(measurement: RunMeasurement) -> tuple[bool, bool, bool]:
 def _lines_of_paths(
     measurement: RunMeasurement, top: int, lines: LineTable
 ) -> Mapping[int, SourceLine]:
-    """Return the source lines of the blocks on the hottest paths."""
     own, elsewhere = hot_tables.hot_flow(measurement), hot_tables.paths_of_another_run(measurement)
     paths = [each.path for each in (*own[:top], *elsewhere[:top])]
     starts = {start for path in paths for start in path.blocks if isinstance(start, int)}
@@ -136,7 +135,6 @@ def _lines_of_paths(
 
 
 def _summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Table:
-    """Say what ran, how it ended, and how often it was emulated."""
     _, first = rows[0]
     table = grid()
     table.add_row("program", program_text(first))
@@ -188,7 +186,6 @@ def _overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
 
 
 def _guides(rows: Sequence[NamedMeasurement]) -> Table:
-    """List what guided modes, and what collecting an edge profile of this run adds."""
     table = columns(
         text("mode"), text("guided by"), *map(number, ("price", "of base")), text("under")
     )
@@ -204,7 +201,6 @@ def _guides(rows: Sequence[NamedMeasurement]) -> Table:
 
 
 def _costs(rows: Sequence[NamedMeasurement]) -> Table:
-    """List what each mode costs, in time and in memory."""
     table = columns(
         text("mode"),
         text("profile"),

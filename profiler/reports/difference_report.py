@@ -102,7 +102,6 @@ UNITS = {
 
 
 def _numbers(routine: RoutineDifference) -> dict[str, Pair]:
-    """Return the numbers of a routine that differ."""
     pairs = {name: getattr(routine, name) for name in UNITS}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 

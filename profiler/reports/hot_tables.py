@@ -120,7 +120,6 @@ def _most_executed(
     top: int,
     counts: Callable[[RoutineProfile], Iterable[tuple[int, T]]],
 ) -> list[tuple[int, RoutineProfile, T]]:
-    """Return the edges, or blocks, that were executed most often, with their counts."""
     ranked = [
         (count, routine, each)
         for routine in measurement.routines
@@ -159,7 +158,6 @@ def path_parts(
 
 
 def _mark_notes(measurement: RunMeasurement, paths: Sequence[PathCount]) -> Iterator[str]:
-    """Yield what the marks behind some paths mean, where that must be said."""
     if any(path.collapsed for path in paths):
         yield f"{AROUND} the iterations of loops inside are on paths of their own"
     if any(path.inferred for path in paths):
@@ -232,7 +230,6 @@ def blocks_text(path: PathCount) -> str:
 
 
 def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:
-    """List the edges crossed most often, and the source line that each leads to."""
     shown = _most_executed(
         measurement, top, lambda routine: ((edge.count, edge) for edge in routine.edge_counts)
     )
@@ -252,7 +249,6 @@ def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:
 
 
 def _hot_blocks(measurement: RunMeasurement, top: int) -> Table:
-    """List the blocks executed most often, and their source lines."""
     shown = _most_executed(
         measurement, top, lambda routine: ((n, block) for block, n in block_counts(routine).items())
     )

@@ -120,7 +120,6 @@ def _answer(measurement: RunMeasurement, top: int) -> Iterator[Part]:
 
 
 def _detailed(measurement: RunMeasurement, top: int) -> Iterator[Part]:
-    """Yield everything that is known."""
     yield from section("Totals", totals(measurement))
     yield from section("Path executions", path_kinds(measurement))
     yield from section("Path coverage", path_coverage(measurement))
@@ -252,7 +251,6 @@ def ending_text(ending: Ending) -> str:
 
 
 def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
-    """Say at which instruction, in which routine and line."""
     found = f"at {stop.pc:#x}"
     if stop.routine is not None:
         found += f" in {brief(stop.routine)}+{stop.offset:#x}"

@@ -115,7 +115,6 @@ def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) ->
 
 
 def _under_qemu(file: Path, machine: MachineKind, request: RunRequest) -> tuple[float, int]:
-    """Run a program; return the seconds that it took, and its status."""
     guest = request.guest
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = qemu.run(

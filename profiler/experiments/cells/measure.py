@@ -426,7 +426,6 @@ class _Planning:
             self._error = str(error)
 
     def take(self, number: int, contexts: ProgramContexts) -> None:
-        """Plan and price a routine, if it is selected."""
         if self._error is None:
             with self._noting_errors():
                 cfg = self._recovered.routines[number]
@@ -435,7 +434,6 @@ class _Planning:
 
     @property
     def is_timed(self) -> bool:
-        """Whether somebody reads how long it takes."""
         return self._counts is not None or self._setting.mode in TIMED
 
     def _plan(self, cfg: ControlFlowGraph, context: RoutineContext) -> None:
@@ -470,7 +468,6 @@ class _Planning:
             self._sizes["routine_bytes"] += 4 * instructions
 
     def result(self, recovery: float) -> CellResult:
-        """Return what was found; `recovery` are the seconds of that."""
         timing = Timing(recovery=recovery, planning=self._planning, generation=self._generation)
         if self._error is not None:
             return replace(failure(self._error), timing=timing)

@@ -153,7 +153,6 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
 
 
 def _analysed(group: JobGroup) -> tuple[CellResult, ...]:
-    """Run the program once, and analyse it under each setting."""
     from simprof.profiler.experiments.cells.measure import analyse
 
     job = group[0]
@@ -231,7 +230,6 @@ def _guide(group: JobGroup, stack: ExitStack, directory: Path) -> Path | None:
 def _edge_profile(
     job: Job, stack: ExitStack, directory: Path, prefix: str
 ) -> tuple[Path, RunMeasurement]:
-    """Run the program for its edge profile; return its file, and what was measured."""
     from simprof.profiler.profiles.storage import save
     from simprof.profiler.session.session import compare_program
 

@@ -18,7 +18,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -336,53 +336,46 @@ class Store:
 
         `suite`: Name of a suite; None: all.
         """
-        query = (
-            "SELECT benchmark, setting, input, kind, build, result, timing "
-            "FROM cells JOIN times USING (key) WHERE (simprof, engine, cost_model) = (?, ?, ?) "
-            "AND (suite = ? OR ? IS NULL) ORDER BY written, times.rowid"
+        rows = self._of_latest(
+            "benchmark, setting, input, kind, build, result, timing",
+            "AND (suite = ? OR ? IS NULL) ORDER BY written, times.rowid",
+            (suite, suite),
         )
-        newest = self.latest()
-        if newest is None:
-            return {}
-        newest_versions = (newest.simprof, newest.engine, newest.cost_model)
-        with self._guarded():
-            rows = self._connection.execute(query, (*newest_versions, suite, suite))
-            return {self._cell(*row[:-2]): self._unpack(*row[-2:]) for row in rows}
+        return {self._cell(*row[:-2]): self._unpack(*row[-2:]) for row in rows}
 
     def files(self, suite: str) -> tuple[RunFiles, ...]:
         """Return what was run, of the latest versions; of equal names the newest."""
-        query = (
-            "SELECT benchmark, build, input, program, stdin "
-            "FROM cells JOIN times USING (key) WHERE (simprof, engine, cost_model) = (?, ?, ?) "
-            "AND suite = ? ORDER BY written, times.rowid"
+        rows = self._of_latest(
+            "benchmark, build, input, program, stdin",
+            "AND suite = ? ORDER BY written, times.rowid",
+            (suite,),
         )
-        newest = self.latest()
-        if newest is None:
-            return ()
-        of = newest.simprof, newest.engine, newest.cost_model, suite
-        with self._guarded():
-            rows = self._connection.execute(query, of).fetchall()
-        if not all(isinstance(text, str) for row in rows for text in row):
-            raise _damaged(self.path, "a name is no text")
-        return tuple({row[:3]: RunFiles(*row) for row in rows}.values())
+        return tuple({row[:3]: RunFiles(*row) for row in map(self._texts, rows)}.values())
 
     def benchmarks(self) -> tuple[StoredBenchmark, ...]:
         """Return the benchmarks that rows of the latest versions are of, in their suites' order."""
-        query = (
-            "SELECT suite, benchmark, category FROM cells "
-            "WHERE (simprof, engine, cost_model) = (?, ?, ?) "
-            "GROUP BY suite, benchmark ORDER BY suite, min(position), benchmark"
+        rows = self._of_latest(
+            "suite, benchmark, category",
+            "GROUP BY suite, benchmark ORDER BY suite, min(position), benchmark",
         )
-        newest = self.latest()
-        if newest is None:
-            return ()
-        with self._guarded():
-            rows = self._connection.execute(
-                query, (newest.simprof, newest.engine, newest.cost_model)
-            ).fetchall()
-        if not all(isinstance(text, str) for row in rows for text in row):
+        return tuple(StoredBenchmark(*row) for row in map(self._texts, rows))
+
+    def _of_latest(
+        self, columns: str, rest: str, values: tuple[str | None, ...] = ()
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield columns of the rows of the latest versions; `rest`: of the query."""
+        if (newest := self.latest()) is not None:
+            query = (
+                f"SELECT {columns} FROM cells JOIN times USING (key) "
+                f"WHERE (simprof, engine, cost_model) = (?, ?, ?) {rest}"
+            )
+            with self._guarded():
+                yield from self._connection.execute(query, (*astuple(newest), *values))
+
+    def _texts(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        if not all(isinstance(text, str) for text in row):
             raise _damaged(self.path, "a name is no text")
-        return tuple(StoredBenchmark(*row) for row in rows)
+        return row
 
     def rows(self) -> tuple[tuple[object, ...], ...]:
         """Return all facts, sorted, results unpacked: equal for files with the same results."""
@@ -392,9 +385,7 @@ class Store:
             return tuple((*row[:-1], self._plain(row[-1])) for row in rows)
 
     def _cell(self, benchmark: str, setting: str, input_: str, kind: str, build: str) -> Cell:
-        texts = benchmark, setting, input_, kind, build
-        if not all(isinstance(text, str) for text in texts):
-            raise _damaged(self.path, "a name is no text")
+        self._texts((benchmark, setting, input_, kind, build))
         mode = setting.partition(BEFORE_OPTION)[0]
         if mode not in registry.modes() and _MODE.fullmatch(mode):
             raise UsageError(
@@ -407,7 +398,6 @@ class Store:
             raise _damaged(self.path, error) from None
 
     def _plain(self, blob: bytes) -> bytes:
-        """Return a result's JSON."""
         try:
             unpacker = zlib.decompressobj()
             plain = unpacker.decompress(blob, LARGEST_RESULT)
@@ -460,7 +450,6 @@ def _exists(path: Path) -> bool:
 
 
 def _create(path: Path) -> None:
-    """Make an empty results file, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(":memory:")
@@ -506,11 +495,9 @@ class _Steps:
         self._taken = 0
 
     def begin(self) -> None:
-        """Count from 0."""
         self._taken = 0
 
     def __call__(self) -> bool:
-        """Say whether a statement is to end."""
         self._taken += 1
         return self._taken > self._limit
 

@@ -154,7 +154,6 @@ def suite_order(
 
 
 def _build(suite: Suite, cells: Sequence[Cell], progress: ProgressCallback | None) -> BuildReport:
-    """Build what the cells need and no more."""
     names = {suite.benchmark(cell.benchmark).name for cell in cells}
     needed = tuple(benchmark for benchmark in suite.benchmarks if benchmark.name in names)
     builds = [parse_build(name) for name in sorted({cell.build for cell in cells}, reverse=True)]

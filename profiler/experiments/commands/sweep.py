@@ -123,7 +123,6 @@ def sweep_command(
 
 
 def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
-    """Return the grid of a file, or the one that options describe."""
     from simprof.profiler.experiments.cells.settings import parse_options, selection_options
     from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, kind, read_grid
 

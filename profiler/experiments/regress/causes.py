@@ -230,7 +230,6 @@ def _matters(part: str, kinds: frozenset[str]) -> bool:
 
 
 def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:
-    """Return one line with the names of routines."""
     return (", ".join(_limited(map(named, routines))),)
 
 

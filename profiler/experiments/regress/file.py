@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
@@ -200,16 +200,16 @@ def from_text(text: str, name: str) -> Baseline:
     *lines, last, after = text[start:].split("\n") if "\n" in text[start:] else ("", "")
     if last != END or after:
         raise _damaged(name, "its last line is not `end`, so it is cut short or was changed")
-    reader = _BaselineReader()
+    facts: dict[str, Any] = {}
     for number, line in enumerate(lines, start=2):
         try:
             with big_integers():
-                reader.take(parse_json(line))
+                _take(parse_json(line), facts)
         except (ValueError, TypeError, RecursionError) as error:
             reason = " ".join(str(error).split()) or "no JSON"
             raise _damaged(name, f"line {number}: {reason}") from None
     try:
-        return reader.finish()
+        return _baseline(facts)
     except ValueError as error:
         raise _damaged(name, str(error)) from None
 
@@ -221,85 +221,76 @@ def _damaged(name: str, reason: str) -> UsageError:
     )
 
 
-class _BaselineReader:
-    """Puts the facts of a file together; its methods raise ValueError where that fails."""
+_fact = decoder(Fact)
 
-    def __init__(self) -> None:
-        self._tool: dict[str, str] = {}
-        self._costs: dict[str, str] = {}
-        self._settings: dict[str, dict[str, Fact]] = {}
-        self._facts: dict[str, dict[str, dict[str, Fact]]] = {}
-        self._kinds: dict[tuple[str, str], tuple[str, ...]] = {}
-        self._metrics: dict[tuple[str, str], dict[str, int]] = {}
-        self._routines: dict[tuple[str, str], dict[tuple[int, str], BaselineRoutine]] = {}
 
-    def take(self, fact: object) -> None:
-        """Note one line."""
-        *what, value = expect(list, fact, "it")
-        if not what or not all(isinstance(word, str) for word in what):
-            raise ValueError("what it is about is no text")
-        match what:
-            case ["tool", name]:
-                _put(self._tool, name, decode(str, value, name))
-            case ["cost", name]:
-                _put(self._costs, name, decode(str, value, name))
-            case ["setting", setting, name]:
-                _put(self._settings.setdefault(setting, {}), name, _fact(value, name))
-            case ["run", run, "program" | "input" | "ending" as title, name]:
-                facts = self._facts.setdefault(run, {}).setdefault(title, {})
-                _put(facts, name, _fact(value, name))
-            case ["run", run, "uses", setting]:
-                _put(self._kinds, (run, setting), decode(tuple[str, ...], value, "uses"))
-            case ["run", run, "count", setting, name]:
-                metrics = self._metrics.setdefault((run, setting), {})
-                _put(metrics, name, decode(int, value, name))
-            case ["run", run, "routine", setting, address, name]:
-                routine = _parse_routine(address, name, value)
-                _put(self._routines.setdefault((run, setting), {}), routine.key, routine)
-            case _:
-                raise ValueError("it is about nothing that a baseline holds")
+def _take(fact: object, facts: dict[str, Any]) -> None:
+    """Put what a line says into `facts`, by the words that say of what; ValueError if it cannot."""
+    what: list[Any]
+    *what, value = expect(list, fact, "it")
+    if not what or not all(isinstance(word, str) for word in what):
+        raise ValueError("what it is about is no text")
+    made: Any
+    match what:
+        case ["tool" | "cost", name]:
+            made = decode(str, value, name)
+        case ["setting", _, name] | ["run", _, "program" | "input" | "ending", name]:
+            made = _fact(value, name)
+        case ["run", _, "uses", _]:
+            made = decode(tuple[str, ...], value, "uses")
+        case ["run", _, "count", _, name]:
+            made = decode(int, value, name)
+        case ["run", _, "routine", _, address, name]:
+            made = _parse_routine(address, name, value)
+            what = [*what[:-2], made.key]
+        case _:
+            raise ValueError("it is about nothing that a baseline holds")
+    for word in what[:-1]:
+        facts = facts.setdefault(word, {})
+    _put(facts, what[-1], made)
 
-    def finish(self) -> Baseline:
-        """Return the whole, which must be complete."""
-        for title, facts in (("tool", self._tool), ("cost", self._costs)):
-            if not facts:
-                raise ValueError(f"it has no {title} lines")
-        for setting, options in self._settings.items():
-            if "mode" not in options:
-                raise ValueError(f"setting {setting} has no mode")
-        expected = {(run, setting) for run in self._facts for setting in self._settings}
-        known = set(self._kinds), set(self._metrics)
-        if not expected or known != (expected, expected) or not set(self._routines) <= expected:
-            raise ValueError("runs and settings do not fit together")
-        runs = {run: self._run(run, facts) for run, facts in self._facts.items()}
-        return Baseline(self._tool, self._costs, self._settings, runs)
 
-    def _run(self, run: str, facts: Mapping[str, Mapping[str, Fact]]) -> BaselineRun:
-        for title, names in _REQUIRED.items():
-            if absent := names - set(facts.get(title, {})):
-                raise ValueError(f"run {run} has no {title} {sorted(absent)[0]}")
-        program = facts["program"]
-        if "file" not in program and not {"suite", "benchmark", "build", "input"} <= set(program):
-            raise ValueError(f"run {run} has no program file")
-        results = {setting: self._result(run, setting) for setting in self._settings}
-        return BaselineRun(program, facts["input"], facts["ending"], results)
+def _baseline(facts: Mapping[str, Any]) -> Baseline:
+    """Return what the facts of all lines make, which must be complete: ValueError if it is not."""
+    for title in ("tool", "cost"):
+        if title not in facts:
+            raise ValueError(f"it has no {title} lines")
+    settings, runs = facts.get("setting", {}), facts.get("run", {})
+    for setting, options in settings.items():
+        if "mode" not in options:
+            raise ValueError(f"setting {setting} has no mode")
+    fit = all(
+        run.get("uses", {}).keys() == run.get("count", {}).keys() == settings.keys()
+        and run.get("routine", {}).keys() <= settings.keys()
+        for run in runs.values()
+    )
+    if not (runs and settings and fit):
+        raise ValueError("runs and settings do not fit together")
+    made = {name: _run(name, run, settings) for name, run in runs.items()}
+    return Baseline(facts["tool"], facts["cost"], settings, made)
 
-    def _result(self, run: str, setting: str) -> SettingResult:
-        metrics = self._metrics[run, setting]
+
+def _run(name: str, facts: Mapping[str, Any], settings: Iterable[str]) -> BaselineRun:
+    for title, names in _REQUIRED.items():
+        if absent := names - set(facts.get(title, {})):
+            raise ValueError(f"run {name} has no {title} {sorted(absent)[0]}")
+    program = facts["program"]
+    if "file" not in program and not {"suite", "benchmark", "build", "input"} <= set(program):
+        raise ValueError(f"run {name} has no program file")
+    results = {}
+    for setting in settings:
+        metrics, routines = facts["count"][setting], facts.get("routine", {}).get(setting, {})
         if not {"base", "added"} <= set(metrics):
-            raise ValueError(f"run {run} has no base and added of {setting}")
-        routines = self._routines.get((run, setting), {})
+            raise ValueError(f"run {name} has no base and added of {setting}")
         ordered = tuple(routines[key] for key in sorted(routines))
-        return SettingResult(metrics, self._kinds[run, setting], ordered)
+        results[setting] = SettingResult(metrics, facts["uses"][setting], ordered)
+    return BaselineRun(program, facts["input"], facts["ending"], results)
 
 
 def _put(facts: dict[Any, Any], name: object, value: object) -> None:
     if name in facts:
         raise ValueError("it is there twice")
     facts[name] = value
-
-
-_fact = decoder(Fact)
 
 
 def _parse_routine(address: str, name: str, value: object) -> BaselineRoutine:

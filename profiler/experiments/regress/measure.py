@@ -270,7 +270,6 @@ def _block_name(cfg: ControlFlowGraph, number: int) -> str:
 def _places(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, names: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the instrumented places and what is done there."""
     yield from ((names[edge], _shown(plan.actions[edge])) for edge in sorted(plan.actions))
     for mark, actions_at in (("^", plan.blocks), ("$", plan.block_ends)):
         for block in sorted(actions_at):

@@ -159,8 +159,6 @@ def build_suite(
 
 
 class _BuildTeller:
-    """Tells progress, one call at a time."""
-
     def __init__(self, progress: ProgressCallback | None, total: int) -> None:
         self._progress = progress
         self._total = total
@@ -168,7 +166,6 @@ class _BuildTeller:
         self._lock = Lock()
 
     def tell(self, job: BuildJob, state: BuildState) -> None:
-        """Tell what happens to `job`."""
         with self._lock:
             self._done += state in ("built", "cached", "failed")
             name, build_name = job.key
@@ -227,7 +224,6 @@ class Builder:
         return BuiltProgram(name, build_name, path, "", compiler, flags, source)
 
     def _tree(self, job: BuildJob, teller: _BuildTeller) -> Path:
-        """Return the directory of the prepared sources of a benchmark."""
         recipe = job.recipe
         tree = self._cache / "trees" / f"{job.benchmark.name}-{tree_hash(recipe)[:KEY_DIGITS]}"
         with self._locked(tree.name):
@@ -241,7 +237,6 @@ class Builder:
         return tree
 
     def _prepare(self, job: BuildJob, tree: Path) -> None:
-        """Make the directory of a benchmark's sources."""
         recipe = job.recipe
         if recipe.package is None:
             tree.mkdir()

@@ -188,8 +188,6 @@ def _package(name: str, table: object, where: str) -> Package:
 
 
 class _SuiteReader:
-    """Reads the tables of one suite file and of those that it includes."""
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self._base = path.parent
@@ -251,7 +249,6 @@ class _SuiteReader:
         return recipe
 
     def benchmarks(self, fields: Fields, where: str) -> Iterator[Benchmark]:
-        """Yield the benchmarks of a file in order."""
         for number, table in enumerate(fields.tables("benchmark"), 1):
             yield self._benchmark(Fields(table, f"{where}: benchmark {number}"))
 

@@ -51,7 +51,6 @@ def _kept(table: CounterTable, of: Callable[[list[RoutineRow]], int | None]) -> 
 
 
 def _columns(need: str) -> tuple[ColumnSpec[Found], ...]:
-    """Return the columns of bytes under a mode."""
     counters, code, routines = (
         ResultOf(need).sizes(f"{name}_bytes") for name in ("counter", "code", "routine")
     )

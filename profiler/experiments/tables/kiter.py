@@ -82,7 +82,6 @@ OPTIMISED = {f"o{k}": CellNeed(setting("kiter", iterations=k)) for k in (2, 3)}
 
 
 def _slowdown(need: str, title: str, base: str) -> ColumnSpec[Found]:
-    """Return the column of the instructions of an instrumented run by those of another."""
     return columns.factor(need, title, ResultOf(need).instructions / ResultOf(base).instructions)
 
 

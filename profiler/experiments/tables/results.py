@@ -63,7 +63,6 @@ def run_tables(
 def _executed(
     suite: Suite, programs: Sequence[SuiteMember], patterns: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the names of the programs that are instrumented and run."""
     names = [program.name for program in programs]
     if patterns is None:
         return _names(names, suite.executed)

@@ -166,7 +166,6 @@ def _run(number: int, run: ReportRun, shown: Sequence[RoutineInRuns]) -> dict[st
 
 
 def _calls(tree: CallTree) -> dict[str, Any]:
-    """Return rows of the call tree, and what its reader must know."""
     cut = f"The tree is cut at {tree.limit:,} contexts." if tree.beyond else ""
     return {"rows": [list(row) for row in tree_rows(without_sites(tree))], "note": cut}
 
@@ -224,7 +223,6 @@ def _groups(
     sources: SourceFiles,
     progress: ProgressCallback | None,
 ) -> Iterator[list[dict[str, Any]]]:
-    """Yield the details of routines."""
     for start in range(0, len(shown), GROUP):
         report_progress(progress, Phase.WRITING, start, len(shown))
         yield [_details(runs, row, sources) for row in shown[start : start + GROUP]]
