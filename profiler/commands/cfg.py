@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, outputs
-from simprof.profiler.commands.modes import (
-    METAVAR,
-    OneMode,
-    collect,
-    one_mode,
-    refuse_unused,
-    scheme_options,
-)
+from simprof.profiler.commands import modes, options, outputs
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.request.request import Phase, Selection, Setting
 from simprof.profiler.request.weights import Weights
@@ -34,23 +26,14 @@ FORMATS = ("text", "dot", "graphml", "json")
 @click.command("cfg")
 @click.argument("elf", type=options.PATH)
 @options.selection_options("Show")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="text",
-    show_default=True,
-    help="Output format.",
-)
-@click.option(
-    "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
-)
+@options.choice_option("--format", "form", FORMATS, "text", "Output format.")
+@options.output_option("FILE", "Write there, not to stdout.")
 @click.option(
     "--code",
-    type=OneMode(planned=True),
+    type=modes.OneMode(planned=True),
     multiple=True,
-    callback=one_mode,
-    metavar=METAVAR,
+    callback=modes.one_mode,
+    metavar=modes.METAVAR,
     help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
     "what each piece costs, and the run-time routines that it calls. Counters lie as in a run that "
     "executes these routines only. Options below choose the code; they are those of `simprof run`.",
@@ -63,7 +46,7 @@ FORMATS = ("text", "dot", "graphml", "json")
     help="Edge-frequency estimates that guide the code, or a saved profile.",
 )
 @options.progress_option("on a terminal")
-@scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
+@modes.scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
 def cfg_command(
     elf: Path,
     routines: tuple[str, ...],
@@ -79,7 +62,7 @@ def cfg_command(
     outputs.check_outputs(output, inputs=(elf, scheme["edge_profile"]))
     if code is not None and form != "text":
         raise UsageError(f"--code is shown as text only: leave out --format {form}")
-    refuse_unused([] if code is None else [code.mode])
+    modes.refuse_unused([] if code is None else [code.mode])
     guided = code is not None and registry.definition(code.mode).guided
     if code is not None and guided and scheme["edge_profile"] is None:
         raise UsageError(
@@ -97,7 +80,7 @@ def cfg_command(
     selected = select(recovered, Selection(routines, exclude, user_only))
     shown = partial(render, recovered, selected, form)
     if code is not None:
-        setting = code.setting(collect(scheme, scheme["weights"]))
+        setting = code.setting(modes.collect(scheme, scheme["weights"]))
         shown = partial(render_code, recovered, selected, setting)
     outputs.show(lambda width, _: shown(width), output, UNFOLDED)
     return 0

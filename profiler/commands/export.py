@@ -33,14 +33,7 @@ class ExportCommand(click.Command):
     metavar="F",
     help="One of the formats below.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    required=True,
-    metavar="FILE",
-    help="Write there; - is stdout.",
-)
+@options.output_option("FILE", "Write there; - is stdout.", required=True)
 @click.option(
     "--table",
     metavar="NAME",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -227,6 +227,19 @@ def glob_options(only: str, none: str, matching: str) -> tuple[Decorator, Decora
 def selection(chosen: Mapping[str, Any]) -> Selection:
     """Return the selection that the options of a command ask for."""
     return Selection(chosen.get("routines", ()), chosen["exclude"], chosen["user_only"])
+
+
+def output_option(metavar: str, text: str, *, required: bool = False) -> Decorator:
+    """Return `--output`, whose help is `text`."""
+    return click.option("-o", "--output", type=PATH, required=required, metavar=metavar, help=text)
+
+
+def choice_option(
+    flag: str, name: str, values: Iterable[str], default: str, text: str
+) -> Decorator:
+    """Return an option for one of some values; `name`: the parameter that takes it."""
+    kind = click.Choice(list(values))
+    return click.option(flag, name, type=kind, default=default, show_default=True, help=text)
 
 
 def json_option(text: str) -> Decorator:

@@ -72,9 +72,7 @@ def form_options(remark: str = "") -> Decorator:
     return together(
         click.option("--csv", "as_csv", is_flag=True, help=f"Write CSV{remark}."),
         click.option("--json", "as_json", is_flag=True, help=f"Write JSON{remark}."),
-        click.option(
-            "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
-        ),
+        options.output_option("FILE", "Write there, not to stdout."),
     )
 
 

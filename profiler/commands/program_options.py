@@ -121,15 +121,7 @@ _RUN = [
 _LIMITS = ("max_instructions", "timeout", "memory_limit", "stack_size", "strict", "thread_seed")
 # Parameters that say how a program is run
 _OF_RUNS = (
-    "stdin_file",
-    "machine",
-    "root",
-    "writable",
-    "sysroot",
-    "environment",
-    "argv0",
-    "exe",
-    "cwd",
+    *"stdin_file machine root writable sysroot environment argv0 exe cwd".split(),
     *_LIMITS,
 )
 

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simprof.profiler.commands import options, outputs, program_options, streams
+from simprof.profiler.commands import modes, options, outputs, program_options, streams
 from simprof.profiler.commands.help import RUNS, in_sections
-from simprof.profiler.commands.modes import (
-    METAVAR,
-    OneMode,
-    collect,
-    modes_by_kind,
-    named,
-    one_mode,
-    refuse_unused,
-    scheme_options,
-)
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.request.request import DEFAULT_MODE
 from simprof.profiler.request.weights import Weights
@@ -36,29 +26,30 @@ if TYPE_CHECKING:
 @click.command("run", cls=with_program(in_sections(RUNS)))
 @click.option(
     "--mode",
-    type=OneMode(several="simprof compare"),
+    type=modes.OneMode(several="simprof compare"),
     multiple=True,
-    callback=one_mode,
-    metavar=METAVAR,
+    callback=modes.one_mode,
+    metavar=modes.METAVAR,
     default=(DEFAULT_MODE,),
     show_default=DEFAULT_MODE,
-    help=f"Scheme. {modes_by_kind()}; edges counted by the emulator at no cost: edges. "
+    help=f"Scheme. {modes.modes_by_kind()}; edges counted by the emulator at no cost: edges. "
     "`simprof compare` shows all of them.",
 )
 @options.weights_option
-@scheme_options("saved profile (-o) of the same program that guides it.  [default: a first run]")
+@modes.scheme_options(
+    "saved profile (-o) of the same program that guides it.  [default: a first run]"
+)
 @program_options.program_options
 @program_options.context_options
 @program_options.FOLLOW
 @options.extent_options()
-@click.option(
-    "-o", "--output", type=options.PATH, metavar="PROFILE", help="Save the profile to a file."
-)
+@options.output_option("PROFILE", "Save the profile to a file.")
 @click.option(
     "--trace",
     type=options.PATH,
     metavar="FILE",
-    help=f"{named(lambda scheme: scheme.writes_trace)}: write the trace there, for `simprof read`.",
+    help=modes.named(lambda scheme: scheme.writes_trace)
+    + ": write the trace there, for `simprof read`.",
 )
 def run_command(
     elf: str | None,
@@ -83,8 +74,8 @@ def run_command(
     variables of --env alone, and a clock that begins on 1 January 2026 and moves with the
     instructions that it executes.
     """
-    refuse_unused([mode.mode])
-    scheme = mode.setting(collect(chosen, weights)).options
+    modes.refuse_unused([mode.mode])
+    scheme = mode.setting(modes.collect(chosen, weights)).options
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, output, trace, inputs=options.profiles(scheme))
     if not registry.definition(mode.mode).writes_trace and trace is not None:
@@ -132,9 +123,7 @@ def _json_pieces(measurement: RunMeasurement) -> Iterable[str]:
 
 @click.command("record", cls=with_program())
 @program_options.recorded_options
-@click.option(
-    "-o", "--output", type=options.PATH, required=True, metavar="RUN", help="The recording."
-)
+@options.output_option("RUN", "The recording.", required=True)
 def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen: Any) -> int:
     """Run the SPARC program ELF and record which paths it executes.
 

@@ -41,9 +41,7 @@ def diff_command(before: Path, after: Path, top: int, **chosen: Any) -> int:
 
 @click.command("merge")
 @click.argument("profiles", nargs=-1, required=True, type=options.PATH, metavar="PROFILE...")
-@click.option(
-    "-o", "--output", type=options.PATH, required=True, metavar="OUT", help="Save the sum there."
-)
+@options.output_option("OUT", "Save the sum there.", required=True)
 def merge_command(profiles: tuple[Path, ...], output: Path) -> int:
     """Add up saved profiles of one program and mode, with the same options."""
     outputs.check_outputs(output, inputs=profiles)

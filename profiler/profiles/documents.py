@@ -14,25 +14,11 @@ from simprof.profiler import OWN_VERSION as OWN_VERSION
 from simprof.profiler.profiles.profile import Origin
 
 # Format -> its version.
-VERSIONS: Mapping[str, int] = MappingProxyType(
-    {
-        "run": 4,
-        "compare": 4,
-        "routines": 2,
-        "edges": 2,
-        "paths": 2,
-        "source": 2,
-        "tree": 1,
-        "diff": 2,
-        "cfg": 2,
-        "read": 3,
-        "instrument": 3,
-        "verify": 2,
-        "regress": 2,
-        "tables": 2,
-        "doctor": 2,
-    }
-)
+VERSIONS: Mapping[str, int] = MappingProxyType({
+    "run": 4, "compare": 4, "routines": 2, "edges": 2, "paths": 2, "source": 2, "tree": 1,
+    "diff": 2, "cfg": 2, "read": 3, "instrument": 3, "verify": 2, "regress": 2, "tables": 2,
+    "doctor": 2,
+})  # fmt: skip
 
 # Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares.
 COST_MODEL = "1-6fe4a2f1fbd8"

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -35,21 +36,10 @@ from simprof.profiler.profiles.lines import (
 )
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.profiles.tables import Cell
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, plural, visible
 from simprof.profiler.reports.listings import matches, names_of
 from simprof.profiler.reports.run_json import measurement_head
-from simprof.profiler.reports.tables import (
-    BLANK,
-    Part,
-    Styled,
-    Table,
-    columns,
-    number,
-    paragraph,
-    print_parts,
-    section,
-    text,
-)
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
@@ -265,12 +255,11 @@ def render_csv(annotation: Annotation) -> str:
     An instruction's `instructions` are its `executions`; `taken` and `not_taken` are those of
     conditional branches. `code` is that of `profiles.lines.Placing`.
     """
-    return csv_text.render(COLUMNS, _csv_rows(annotation))
-
-
-def _csv_rows(annotation: Annotation) -> Iterator[tuple[Cell, ...]]:
-    for view in annotation.views:
-        yield from _line_cells(view) if isinstance(view, SourceView) else _instruction_cells(view)
+    rows = (
+        _line_cells(view) if isinstance(view, SourceView) else _instruction_cells(view)
+        for view in annotation.views
+    )
+    return csv_text.render(COLUMNS, chain.from_iterable(rows))
 
 
 def _line_cells(view: SourceView) -> Iterator[tuple[Cell, ...]]:
@@ -380,36 +369,36 @@ def _side_object(branch: Branch) -> dict[str, int]:
 
 def render_text(annotation: Annotation, width: int = 100, color: bool = False) -> str:
     """Return the views, one below the other; the notes are for whoever shows them."""
-    parts: list[Part] = []
+    parts: list[layout.Part] = []
     for view in annotation.views:
-        parts += [] if not parts else [BLANK]
+        parts += [] if not parts else [layout.BLANK]
         routines = annotation.counts.routines
         parts += _source(view, routines) if isinstance(view, SourceView) else _code(view)
     if not annotation.views:
-        parts.append(paragraph("nothing to show: the profile has no counts"))
+        parts.append(layout.paragraph("nothing to show: the profile has no counts"))
     unplaced = sum(code.unplaced for code in annotation.counts.routines)
     if unplaced and annotation.views:
         note = (
             f"In the whole profile, {counted(unplaced, 'added instruction')} of run-time routines "
             "that look up hash tables are at no line: they are known for whole routines only."
         )
-        parts += [BLANK, paragraph(note)]
-    return print_parts(parts, width, color)
+        parts += [layout.BLANK, layout.paragraph(note)]
+    return layout.print_parts(parts, width, color)
 
 
-def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
+def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[layout.Part]:
     lines = [row.counts for row in view.rows if row.counts is not None]
     ran = sum(line.executions > 0 or line.base > 0 for line in lines)
-    yield paragraph(
+    yield layout.paragraph(
         f"{view.file}: {digits(ran)} of {counted(len(lines), 'line')} with code executed, "
         f"{counted(sum(line.base for line in lines), 'instruction')}, "
         f"{counted(sum(line.added for line in lines), 'added instruction')}",
         style="bold",
     )
     words = [word for word in MEANINGS if any(row.placing is word for row in view.rows)]
-    code = [text("code")] if words else []
-    counts = map(number, ("executions", "instructions", "added"))
-    table = columns(*counts, *code, number("line"), text("source"))
+    code = [layout.text("code")] if words else []
+    counts = map(layout.number, ("executions", "instructions", "added"))
+    table = layout.columns(*counts, *code, layout.number("line"), layout.text("source"))
     for row in view.rows:
         placing = "" if row.placing is Placing.OWN else row.placing
         shown = *([placing] if words else []), str(row.number), _plain(row.text)
@@ -421,17 +410,19 @@ def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
         style = "" if line.base else "red"
         table.add_row(digits(line.executions), digits(line.base), added, *shown, style=style)
         for branch in line.branches:
-            sides = Styled(f"  {branch.address:#x}: {_sides(branch)}", "cyan")
+            sides = layout.Styled(f"  {branch.address:#x}: {_sides(branch)}", "cyan")
             table.add_row(*[""] * (len(table.columns) - 1), sides)
     yield table
     for word in words:
-        yield paragraph(f"{word}: {MEANINGS[word]}")
-    yield from section("Inlined routines", _inlined(view.inlined, routines))
+        yield layout.paragraph(f"{word}: {MEANINGS[word]}")
+    yield from layout.section("Inlined routines", _inlined(view.inlined, routines))
 
 
-def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -> Table:
-    table = columns(
-        *map(number, ("executions", "instructions", "line")), text("routine"), text("inlined into")
+def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -> layout.Table:
+    table = layout.columns(
+        *map(layout.number, ("executions", "instructions", "line")),
+        layout.text("routine"),
+        layout.text("inlined into"),
     )
     for each in inlined:
         holder = routines[each.routine].profile
@@ -446,9 +437,9 @@ def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -
     return table
 
 
-def _code(view: CodeView) -> Iterator[Part]:
+def _code(view: CodeView) -> Iterator[layout.Part]:
     routine, unplaced = view.code.profile, view.code.unplaced
-    yield paragraph(
+    yield layout.paragraph(
         f"{known_as(routine.name, routine.alias)} at {routine.address:#x}: entered "
         f"{counted(routine.activations, 'time')}, {counted(routine.instructions, 'instruction')}, "
         f"{counted(routine.added, 'added instruction')}"
@@ -458,19 +449,21 @@ def _code(view: CodeView) -> Iterator[Part]:
     files = ShortNames(row.line.file for row in view.rows if row.line is not None)
     without_program = all(row.text is None for row in view.rows)
     last = "source line" if without_program else "instruction"
-    table = columns(*map(number, ("executions", "added", "address")), text(last))
+    table = layout.columns(
+        *map(layout.number, ("executions", "added", "address")), layout.text(last)
+    )
     line = None
     for row in view.rows:
         shown = _line(row, files)
         if shown and row.line != line and not without_program:
-            table.add_row("", "", "", Styled(shown, "cyan"))
+            table.add_row("", "", "", layout.Styled(shown, "cyan"))
         line = row.line
         numbers = digits(row.executions), digits(row.added) if row.added else ""
-        cell = Styled(shown, "cyan") if without_program else f"  {row.text or ''}"
+        cell = layout.Styled(shown, "cyan") if without_program else f"  {row.text or ''}"
         style = "" if row.executions else "red"
         table.add_row(*numbers, f"{row.address:#x}", cell, style=style)
         if row.branch is not None:
-            table.add_row("", "", "", Styled(f"      {_sides(row.branch)}", "cyan"))
+            table.add_row("", "", "", layout.Styled(f"      {_sides(row.branch)}", "cyan"))
     yield table
 
 

@@ -19,17 +19,8 @@ from simprof.profiler.profiles.calls import (
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import address_text
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import brief, percent, plural, readable
-from simprof.profiler.reports.tables import (
-    Part,
-    Table,
-    columns,
-    name,
-    number,
-    paragraph,
-    print_parts,
-    section,
-)
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.errors import UsageError
 
@@ -41,7 +32,7 @@ REST = "(less than 1 % each)"
 FOLLOW = "run --follow ROUTINE, or show PROFILE tree ROUTINE, shows what calls of a routine execute"
 
 
-def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Iterator[Part]:
+def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Iterator[layout.Part]:
     """Yield the parts of the report that a call tree makes possible."""
     tree = measurement.call_tree
     if tree is None:
@@ -49,17 +40,19 @@ def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Itera
     if follow is not None:
         chosen = routine(tree, follow)
         if chosen is None:
-            yield paragraph(f"The run never called {brief(follow)}.")
+            yield layout.paragraph(f"The run never called {brief(follow)}.")
         else:
             title = f"Calls of {brief(chosen.name)}, with all that they execute"
-            yield from section(title, _tree_table(subtree(tree, tree.routines.index(chosen))))
+            yield from layout.section(
+                title, _tree_table(subtree(tree, tree.routines.index(chosen)))
+            )
     if top > 0:
         title = "Routines by instructions, with all that they call"
-        yield from section(title, inclusive(measurement, tree, top))
+        yield from layout.section(title, inclusive(measurement, tree, top))
     if follow is None:
-        yield paragraph(FOLLOW, style="dim")
+        yield layout.paragraph(FOLLOW, style="dim")
     if tree.beyond:
-        yield paragraph(
+        yield layout.paragraph(
             f"warning: the call tree is cut at {tree.limit:,} contexts: "
             f"{plural(tree.beyond, 'activation')} beyond them are counted by routine only, and "
             "routines between may include more than is said here",
@@ -69,7 +62,7 @@ def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Itera
 
 def render_tree(tree: CallTree, width: int = 100, color: bool = False) -> str:
     """Return a tree as text."""
-    return print_parts([_tree_table(tree)], width, color)
+    return layout.print_parts([_tree_table(tree)], width, color)
 
 
 def render_csv(tree: CallTree) -> str:
@@ -131,10 +124,10 @@ def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
     return None
 
 
-def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
+def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> layout.Table:
     """List the routines that executed most, what they call included."""
     titles = ("share", "instructions", "added", "overhead", "own instructions", "own added")
-    table = columns(*map(number, (*titles, "calls")), name("routine"))
+    table = layout.columns(*map(layout.number, (*titles, "calls")), layout.name("routine"))
     ranked = sorted(call_graph(tree).routines, key=lambda r: (-r.inclusive_base, r.address))
     for each in ranked[:top]:
         base, added = each.inclusive_base, each.inclusive_added
@@ -144,15 +137,15 @@ def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> Table:
     return table
 
 
-def _tree_table(tree: CallTree) -> Table:
+def _tree_table(tree: CallTree) -> layout.Table:
     rows = tree_rows(tree)
     total = sum(row.base for row in rows if not row.depth)
     cells = [
         (percent(row.base, total), row.base, row.added, row.calls, "  " * row.depth + row.name)
         for row in rows
     ]
-    heads = map(number, ("share", "instructions", "added", "calls"))
-    return columns(*heads, name("routine"), rows=cells)
+    heads = map(layout.number, ("share", "instructions", "added", "calls"))
+    return layout.columns(*heads, layout.name("routine"), rows=cells)
 
 
 class TreeRow(NamedTuple):

@@ -15,36 +15,11 @@ from dataclasses import replace
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.reports import hot_tables, mode_facts, run_json
+from simprof.profiler.reports import hot_tables, mode_facts, run_json, run_text
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import group_digits, percent, plural
 from simprof.profiler.reports.hot_tables import marked
 from simprof.profiler.reports.mode_facts import NamedMeasurement
-from simprof.profiler.reports.run_text import (
-    DETAILS_TOP,
-    LOSSES_TITLE,
-    REFUSED_TITLE,
-    TOP,
-    counted_row,
-    ending_rows,
-    helper_note,
-    program_text,
-    refused_calls,
-)
-from simprof.profiler.reports.tables import (
-    BLANK,
-    CellAlignment,
-    Paragraph,
-    Part,
-    Table,
-    columns,
-    grid,
-    name,
-    number,
-    paragraph,
-    print_parts,
-    section,
-    text,
-)
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.simulator.binary.program import LineTable, SourceLine
 
@@ -75,33 +50,37 @@ def render_text(
     guides = "Edge profiles that guided (their price in instructions is not in added)"
     parts = [
         _summary(rows, emulations, whole),
-        *section("Instructions added by each mode", added),
-        *section(guides, _guides(rows)),
+        *layout.section("Instructions added by each mode", added),
+        *layout.section(guides, _guides(rows)),
     ]
     if details:
-        parts += section("Costs (added instructions, increments, sizes in bytes)", _costs(rows))
-        parts += section("Traces", _traces(rows))
+        parts += layout.section(
+            "Costs (added instructions, increments, sizes in bytes)", _costs(rows)
+        )
+        parts += layout.section("Traces", _traces(rows))
     parts += _hot(rows, top, lines, details=details)
     lost = [(mode, *each) for mode, measurement in rows for each in mode_facts.lost(measurement)]
     parts += [
-        *helper_note(parts),
+        *run_text.helper_note(parts),
         # Modes that are not named tell their profile exactly.
-        *section(LOSSES_TITLE, grid(*[CellAlignment.TEXT] * 3, rows=lost)),
-        *section(REFUSED_TITLE, refused_calls(rows[0][1])),
+        *layout.section(
+            run_text.LOSSES_TITLE, layout.grid(*[layout.CellAlignment.TEXT] * 3, rows=lost)
+        ),
+        *layout.section(run_text.REFUSED_TITLE, run_text.refused_calls(rows[0][1])),
         *_warnings(rows),
     ]
     if not details:
-        parts += [BLANK, paragraph(MORE, style="dim")]
-    return print_parts(parts, width, color)
+        parts += [layout.BLANK, layout.paragraph(MORE, style="dim")]
+    return layout.print_parts(parts, width, color)
 
 
 def _hot(
     rows: Sequence[NamedMeasurement], top: int | None, lines: LineTable | None, *, details: bool
-) -> Iterator[Part]:
+) -> Iterator[layout.Part]:
     """Yield the paths that executed most instructions, as one of the modes has counted them."""
     counting = [row for row in rows if mode_facts.collects_paths(row[1])]
     if top is None:
-        top = DETAILS_TOP if details else TOP
+        top = run_text.DETAILS_TOP if details else run_text.TOP
     if not counting or not top:
         return
     # Of those whose paths are acyclic: the first that is exact by its definition; else the first
@@ -134,12 +113,12 @@ def _lines_of_paths(
     return {start: line for start, line in found if line is not None}
 
 
-def _summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Table:
+def _summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> layout.Table:
     _, first = rows[0]
-    table = grid()
-    table.add_row("program", program_text(first))
-    counted_row(table, first)
-    ending_rows(table, first)
+    table = layout.grid()
+    table.add_row("program", run_text.program_text(first))
+    run_text.counted_row(table, first)
+    run_text.ending_rows(table, first)
     table.add_row("base", plural(first.base, "instruction"))
     table.add_row("emulated", _emulated_text(emulations, whole))
     return table
@@ -159,13 +138,13 @@ def _emulated_text(emulations: int, whole: int) -> str:
     return ", ".join([times, *reasons])
 
 
-def _overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
+def _overheads(rows: Sequence[NamedMeasurement], top: int) -> layout.Table:
     """List what each mode adds, and the routines that most of it is added to."""
-    table = columns(
-        text("mode"),
-        text("profile"),
-        *map(number, ("added", "overhead")),
-        *((number("of added"), name("most of it in")) if top else ()),
+    table = layout.columns(
+        layout.text("mode"),
+        layout.text("profile"),
+        *map(layout.number, ("added", "overhead")),
+        *((layout.number("of added"), layout.name("most of it in")) if top else ()),
     )
     for mode, measurement in rows:
         added = measurement.added
@@ -185,9 +164,12 @@ def _overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
     return table
 
 
-def _guides(rows: Sequence[NamedMeasurement]) -> Table:
-    table = columns(
-        text("mode"), text("guided by"), *map(number, ("price", "of base")), text("under")
+def _guides(rows: Sequence[NamedMeasurement]) -> layout.Table:
+    table = layout.columns(
+        layout.text("mode"),
+        layout.text("guided by"),
+        *map(layout.number, ("price", "of base")),
+        layout.text("under"),
     )
     for mode, measurement in rows:
         if (guide := measurement.guide) is not None:
@@ -200,12 +182,12 @@ def _guides(rows: Sequence[NamedMeasurement]) -> Table:
     return table
 
 
-def _costs(rows: Sequence[NamedMeasurement]) -> Table:
-    table = columns(
-        text("mode"),
-        text("profile"),
-        *map(number, ("added", "overhead", "increments", "hashed")),
-        *map(number, ("counters", "trace", "sites", "code")),
+def _costs(rows: Sequence[NamedMeasurement]) -> layout.Table:
+    table = layout.columns(
+        layout.text("mode"),
+        layout.text("profile"),
+        *map(layout.number, ("added", "overhead", "increments", "hashed")),
+        *map(layout.number, ("counters", "trace", "sites", "code")),
         space=1,
     )
     shown = ("counter_bytes", "trace_bytes", "snippets", "code_bytes")
@@ -225,12 +207,12 @@ def _costs(rows: Sequence[NamedMeasurement]) -> Table:
     return table
 
 
-def _traces(rows: Sequence[NamedMeasurement]) -> Table:
+def _traces(rows: Sequence[NamedMeasurement]) -> layout.Table:
     """List the sizes of traces: as written, and with tokens of as few bits as possible."""
     heads = ["tokens", "bytes", "bytes, fewest bits", "instructions a byte"]
     with_addresses = any("address_bits" in measurement.sizes for _, measurement in rows)
     heads += ["bytes of addresses"] if with_addresses else []
-    table = columns(text("mode"), *map(number, heads))
+    table = layout.columns(layout.text("mode"), *map(layout.number, heads))
     for mode, measurement in rows:
         sizes = mode_facts.sizes(measurement)
         if (size := sizes.get("trace_bytes")) is not None:
@@ -241,7 +223,7 @@ def _traces(rows: Sequence[NamedMeasurement]) -> Table:
     return table
 
 
-def _warnings(rows: Sequence[NamedMeasurement]) -> Iterator[Paragraph]:
+def _warnings(rows: Sequence[NamedMeasurement]) -> Iterator[layout.Paragraph]:
     """Yield each warning once, with the modes that it is about unless it is about all."""
     modes: dict[str, list[str]] = defaultdict(list)
     for mode, measurement in rows:
@@ -249,7 +231,7 @@ def _warnings(rows: Sequence[NamedMeasurement]) -> Iterator[Paragraph]:
             modes[warning].append(mode)
     for warning, names in modes.items():
         about = "" if len(names) == len(rows) else f"{', '.join(names)}: "
-        yield paragraph(f"warning: {about}{warning}", style="yellow")
+        yield layout.paragraph(f"warning: {about}{warning}", style="yellow")
 
 
 def render_json(

@@ -17,21 +17,11 @@ from simprof.profiler.profiles.differences import (
 )
 from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.tables import SEPARATOR, Cell
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
 from simprof.profiler.reports.mode_facts import setting_name
 from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.run_text import program_text
-from simprof.profiler.reports.tables import (
-    Part,
-    Table,
-    columns,
-    name,
-    number,
-    paragraph,
-    print_parts,
-    section,
-    text,
-)
 from simprof.simulator.binary.demangling import demangle
 
 Change = TypeVar("Change")
@@ -46,22 +36,22 @@ def render_text(
     difference: Difference, width: int = 100, color: bool = False, top: int = 10
 ) -> str:
     """Return the report; `top`: rows in each table."""
-    return print_parts(list(_parts(difference, top)), width, color)
+    return layout.print_parts(list(_parts(difference, top)), width, color)
 
 
-def _parts(difference: Difference, top: int) -> Iterator[Part]:
+def _parts(difference: Difference, top: int) -> Iterator[layout.Part]:
     before, after = difference.before, difference.after
-    yield paragraph(f"before: {program_text(before)}, mode {setting_name(before)}")
-    yield paragraph(f"after:  {program_text(after)}, mode {setting_name(after)}")
+    yield layout.paragraph(f"before: {program_text(before)}, mode {setting_name(before)}")
+    yield layout.paragraph(f"after:  {program_text(after)}, mode {setting_name(after)}")
     if not difference.same_program:
-        yield paragraph(BUILDS)
+        yield layout.paragraph(BUILDS)
     if difference.is_empty:
-        yield paragraph("nothing differs", style="green")
+        yield layout.paragraph("nothing differs", style="green")
         return
-    heads = text("instructions"), *map(number, ("before", "after", "change", "%"))
+    heads = layout.text("instructions"), *map(layout.number, ("before", "after", "change", "%"))
     totals = [("base", before.base, after.base), ("added", before.added, after.added)]
     rows = [(what, *_change((old, new))) for what, old, new in totals]
-    yield from section("Totals", columns(*heads, rows=rows))
+    yield from layout.section("Totals", layout.columns(*heads, rows=rows))
     yield from _listed("Routines", "", difference.routines, _routines, top)
     yield from _listed("Edges", " (executions)", difference.edges, _counts, top)
     yield from _listed("Paths", " (executions)", difference.paths, _counts, top)
@@ -71,18 +61,22 @@ def _listed(
     title: str,
     unit: str,
     changes: Sequence[Change],
-    table: Callable[[Sequence[Change]], Table],
+    table: Callable[[Sequence[Change]], layout.Table],
     top: int,
-) -> Iterator[Part]:
-    yield from section(f"{title} that differ{unit}", table(changes[:top]))
+) -> Iterator[layout.Part]:
+    yield from layout.section(f"{title} that differ{unit}", table(changes[:top]))
     more = len(changes) - top
     if more > 0:
         noun = title.lower().removesuffix("s")
-        yield paragraph(f"{plural(more, noun)} more: --top says how many are shown")
+        yield layout.paragraph(f"{plural(more, noun)} more: --top says how many are shown")
 
 
-def _routines(changes: Sequence[RoutineDifference]) -> Table:
-    table = columns(name("routine"), text("unit"), *map(number, ("before", "after", "change", "%")))
+def _routines(changes: Sequence[RoutineDifference]) -> layout.Table:
+    table = layout.columns(
+        layout.name("routine"),
+        layout.text("unit"),
+        *map(layout.number, ("before", "after", "change", "%")),
+    )
     for each in changes:
         title = readable(each.symbol)
         if each.side != "both":
@@ -106,13 +100,15 @@ def _numbers(routine: RoutineDifference) -> dict[str, Pair]:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _counts(changes: Sequence[CountDifference]) -> Table:
-    heads = map(number, ("before", "after", "change", "%"))
+def _counts(changes: Sequence[CountDifference]) -> layout.Table:
+    heads = map(layout.number, ("before", "after", "change", "%"))
     rows = [
         (*_change(each.executions), readable(each.symbol), each.kind, route(each.steps))
         for each in changes
     ]
-    return columns(*heads, name("routine"), text("kind"), text("steps"), rows=rows)
+    return layout.columns(
+        *heads, layout.name("routine"), layout.text("kind"), layout.text("steps"), rows=rows
+    )
 
 
 def route(steps: Sequence[str]) -> str:

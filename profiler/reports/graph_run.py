@@ -13,19 +13,9 @@ from typing import Any
 from simprof.profiler.graphfiles.lesson import Lesson, Line, Step
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.tables import loop_marks
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import group_digits, percent, plural, shorten, visible
 from simprof.profiler.reports.display import visible as readable
-from simprof.profiler.reports.tables import (
-    BLANK,
-    Part,
-    Table,
-    Value,
-    columns,
-    number,
-    paragraph,
-    print_parts,
-    text,
-)
 
 Answer = Mapping[str, Any]
 
@@ -45,35 +35,17 @@ _OPTIMA = (
 )
 
 # What schemes compute of edges (title and key in the answer), and of dummy edges
-EDGE_COLUMNS = (
-    ("value", "values"),
-    ("compensation", "compensation"),
-    ("label", "labels"),
-    ("bits", "bits"),
-    ("witness", "witnesses"),
-    ("pair", "pairs"),
-    ("weight", "weights"),
-    ("tree", "tree"),
-    ("cold", "cold"),
-    ("increment", "increments"),
-    ("code", "code"),
-)
-DUMMY_COLUMNS = (
-    "iteration",
-    "value",
-    "compensation",
-    "label",
-    "bits",
-    "initial",
-    "weight",
-    "tree",
-    "increment",
-)
+EDGE_COLUMNS = {
+    "value": "values", "compensation": "compensation", "label": "labels", "bits": "bits",
+    "witness": "witnesses", "pair": "pairs", "weight": "weights", "tree": "tree", "cold": "cold",
+    "increment": "increments", "code": "code",
+}  # fmt: skip
+DUMMY_COLUMNS = "iteration value compensation label bits initial weight tree increment".split()
 
 
 def render(answer: Answer, width: int = 100) -> str:
     """Return the report on one graph."""
-    parts: list[Part] = [paragraph(line) for line in heading(answer).split("\n")]
+    parts: list[layout.Part] = [layout.paragraph(line) for line in heading(answer).split("\n")]
     dummies = answer.get("static", {}).get("dummy_edges", ())
     paths, every = answer.get("paths", ()), answer.get("all_paths", ())
     blocks = block_rows(answer)
@@ -85,12 +57,14 @@ def render(answer: Answer, width: int = 100) -> str:
         ("All paths", every, path_table(every)),
     ):
         if rows and title:
-            parts += [BLANK, paragraph(title)]
+            parts += [layout.BLANK, layout.paragraph(title)]
         if rows or not title:
             parts.append(table)
         if len(rows) > SHOWN_ROWS:
-            parts.append(paragraph(f"({group_digits(len(rows) - SHOWN_ROWS)} more: see --json)"))
-    return print_parts(parts, width, color=False)
+            parts.append(
+                layout.paragraph(f"({group_digits(len(rows) - SHOWN_ROWS)} more: see --json)")
+            )
+    return layout.print_parts(parts, width, color=False)
 
 
 def render_json(answers: Iterable[Answer]) -> str:
@@ -172,7 +146,7 @@ def flow_lines(answer: Answer) -> Iterator[str]:
         yield f"attribution: {', '.join(shares)}"
 
 
-def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
+def block_rows(answer: Answer) -> list[tuple[layout.Value, ...]]:
     """Return name, count, code at the top and code at the end of the blocks that have any."""
     static = answer.get("static", {})
     top, end = static.get("block_code", {}), static.get("block_end_code", {})
@@ -184,18 +158,23 @@ def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
     ]
 
 
-def block_table(rows: Sequence[tuple[Value, ...]]) -> Table:
+def block_table(rows: Sequence[tuple[layout.Value, ...]]) -> layout.Table:
     """Lay out the blocks that are counted or have code of their own."""
-    code = text("code at its top"), text("code at its end")
-    return columns(text("block"), number("executions"), *code, rows=rows[:SHOWN_ROWS])
+    code = layout.text("code at its top"), layout.text("code at its end")
+    return layout.columns(
+        layout.text("block"), layout.number("executions"), *code, rows=rows[:SHOWN_ROWS]
+    )
 
 
-def edge_table(answer: Answer) -> Table:
+def edge_table(answer: Answer) -> layout.Table:
     """Lay out the edges; a column that the scheme does not compute is left out."""
     static = answer.get("static", {})
-    computed = {title: static[key] for title, key in EDGE_COLUMNS if key in static}
-    heads = (text(title) if title in ("tree", "code") else number(title) for title in computed)
-    table = columns(text("edge"), number("executions"), *heads)
+    computed = {title: static[key] for title, key in EDGE_COLUMNS.items() if key in static}
+    heads = (
+        layout.text(title) if title in ("tree", "code") else layout.number(title)
+        for title in computed
+    )
+    table = layout.columns(layout.text("edge"), layout.number("executions"), *heads)
     for index, edge in enumerate(answer["edges"][:SHOWN_ROWS]):
         cells = [
             entry(values[index]) if index < len(values) else "-" for values in computed.values()
@@ -207,10 +186,10 @@ def edge_table(answer: Answer) -> Table:
     return table
 
 
-def dummy_table(dummies: Sequence[Answer]) -> Table:
+def dummy_table(dummies: Sequence[Answer]) -> layout.Table:
     """Lay out the dummy edges; columns are what the scheme computes for them."""
     shown = [key for key in DUMMY_COLUMNS if any(edge.get(key) is not None for edge in dummies)]
-    table = columns(*map(text, ("edge", "stands for", *shown)))
+    table = layout.columns(*map(layout.text, ("edge", "stands for", *shown)))
     for edge in dummies[:SHOWN_ROWS]:
         table.add_row(
             edge_name(edge["from"], edge["to"]),
@@ -220,10 +199,10 @@ def dummy_table(dummies: Sequence[Answer]) -> Table:
     return table
 
 
-def path_table(paths: Sequence[Answer]) -> Table:
+def path_table(paths: Sequence[Answer]) -> layout.Table:
     """Lay out paths; counts are left out where there are none."""
     shown = [key for key in ("executions", "definite") if any(key in path for path in paths)]
-    table = columns(number("path"), *map(number, shown), text("blocks"))
+    table = layout.columns(layout.number("path"), *map(layout.number, shown), layout.text("blocks"))
     for path in paths[:SHOWN_ROWS]:
         identity = "partial" if path.get("partial") else cell(path["path"])
         counts = [path[key] for key in shown]
@@ -232,7 +211,7 @@ def path_table(paths: Sequence[Answer]) -> Table:
     return table
 
 
-def entry(value: object) -> Value:
+def entry(value: object) -> layout.Value:
     """Return a whole number itself, since it has a short form, and any other value as text."""
     return value if isinstance(value, int) and not isinstance(value, bool) else cell(value)
 

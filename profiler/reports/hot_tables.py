@@ -22,18 +22,8 @@ from simprof.profiler.profiles.tables import (
     path_lines,
 )
 from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import ShortNames, identifier, known_as, percent, shorten_list
-from simprof.profiler.reports.tables import (
-    Column,
-    Part,
-    Table,
-    columns,
-    name,
-    number,
-    paragraph,
-    section,
-    text,
-)
 from simprof.profiler.request.library_sources import is_library_source
 
 T = TypeVar("T")
@@ -129,7 +119,7 @@ def _most_executed(
     return sorted(ranked, key=lambda each: (-each[0], each[1].address))[:top]
 
 
-def hot_parts(measurement: RunMeasurement, top: int, details: bool) -> Iterator[Part]:
+def hot_parts(measurement: RunMeasurement, top: int, details: bool) -> Iterator[layout.Part]:
     """Yield what was executed most, of what the mode counts; `details`: beside paths, edges."""
     has_paths = mode_facts.collects_paths(measurement)
     if has_paths:
@@ -137,24 +127,24 @@ def hot_parts(measurement: RunMeasurement, top: int, details: bool) -> Iterator[
     if has_paths and not details:
         return
     if mode_facts.counts_blocks(measurement):
-        yield from section("Hot blocks", _hot_blocks(measurement, top))
+        yield from layout.section("Hot blocks", _hot_blocks(measurement, top))
     else:
-        yield from section("Hot edges", _hot_edges(measurement, top, details))
+        yield from layout.section("Hot edges", _hot_edges(measurement, top, details))
 
 
 def path_parts(
     measurement: RunMeasurement, top: int, details: bool, title: str = "Hot paths"
-) -> Iterator[Part]:
+) -> Iterator[layout.Part]:
     """Yield the hottest paths, those that an edge profile of another run determines apart."""
     table = _detailed_paths if details else _paths
     shown, elsewhere = hot_flow(measurement)[:top], paths_of_another_run(measurement)[:top]
-    yield from section(title, table(measurement, shown, True))
+    yield from layout.section(title, table(measurement, shown, True))
     if elsewhere:
         about = f"Paths without a counter (counts of {measurement.guide}, not of this run)"
-        yield from section(about, table(measurement, elsewhere, False))
+        yield from layout.section(about, table(measurement, elsewhere, False))
     notes = list(_mark_notes(measurement, [each.path for each in (*shown, *elsewhere)]))
     if notes:
-        yield from [paragraph(""), *map(paragraph, notes)]
+        yield from [layout.paragraph(""), *map(layout.paragraph, notes)]
 
 
 def _mark_notes(measurement: RunMeasurement, paths: Sequence[PathCount]) -> Iterator[str]:
@@ -170,7 +160,9 @@ def _mark_notes(measurement: RunMeasurement, paths: Sequence[PathCount]) -> Iter
         )
 
 
-def _paths(measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool) -> Table:
+def _paths(
+    measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool
+) -> layout.Table:
     """List paths as source lines where these are known, else as blocks.
 
     `is_own`: whether their counts are this run's.
@@ -180,10 +172,10 @@ def _paths(measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: b
     heading = "source lines" if all(known) else "blocks"
     if any(known) and not all(known):
         heading = "source lines, or blocks"
-    return columns(
+    return layout.columns(
         *_path_columns(is_own),
-        name("routine"),
-        text(heading),
+        layout.name("routine"),
+        layout.text(heading),
         rows=[
             (
                 *_path_cells(each, measurement, is_own),
@@ -195,9 +187,9 @@ def _paths(measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: b
     )
 
 
-def _path_columns(is_own: bool) -> list[Column]:
+def _path_columns(is_own: bool) -> list[layout.Column]:
     titles = ["executions", "instructions per path"]
-    return list(map(number, ["share", *titles] if is_own else titles))
+    return list(map(layout.number, ["share", *titles] if is_own else titles))
 
 
 def _path_cells(each: ExecutedPath, measurement: RunMeasurement, is_own: bool) -> list[int | str]:
@@ -207,11 +199,11 @@ def _path_cells(each: ExecutedPath, measurement: RunMeasurement, is_own: bool) -
 
 def _detailed_paths(
     measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool
-) -> Table:
+) -> layout.Table:
     """List paths with their numbers, their blocks and, below these, their source lines."""
     files = ShortNames(line.file for each in shown for line in path_lines(each.path, measurement))
-    heads = number("path"), name("routine"), text("blocks, source lines")
-    table = columns(*_path_columns(is_own), *heads)
+    heads = layout.number("path"), layout.name("routine"), layout.text("blocks, source lines")
+    table = layout.columns(*_path_columns(is_own), *heads)
     for each in shown:
         path = each.path
         source = files.route(path_lines(path, measurement))
@@ -229,16 +221,16 @@ def blocks_text(path: PathCount) -> str:
     return " > ".join(shorten_list([*map(str, path_blocks(path))]))
 
 
-def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:
+def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> layout.Table:
     shown = _most_executed(
         measurement, top, lambda routine: ((edge.count, edge) for edge in routine.edge_counts)
     )
     lines = _line_cells([(edge.target, edge.source) for _, _, edge in shown], measurement)
-    table = columns(
-        number("executions"),
-        name("routine"),
-        text("edge"),
-        *map(text, ("kind", "counter") if details else ()),
+    table = layout.columns(
+        layout.number("executions"),
+        layout.name("routine"),
+        layout.text("edge"),
+        *map(layout.text, ("kind", "counter") if details else ()),
         *_line_columns(measurement),
     )
     for (count, routine, edge), line in zip(shown, lines, strict=True):
@@ -248,21 +240,26 @@ def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> Table:
     return table
 
 
-def _hot_blocks(measurement: RunMeasurement, top: int) -> Table:
+def _hot_blocks(measurement: RunMeasurement, top: int) -> layout.Table:
     shown = _most_executed(
         measurement, top, lambda routine: ((n, block) for block, n in block_counts(routine).items())
     )
     lines = _line_cells([(block,) for _, _, block in shown], measurement)
-    heads = number("executions"), name("routine"), text("block"), *_line_columns(measurement)
-    table = columns(*heads)
+    heads = (
+        layout.number("executions"),
+        layout.name("routine"),
+        layout.text("block"),
+        *_line_columns(measurement),
+    )
+    table = layout.columns(*heads)
     for (count, routine, block), line in zip(shown, lines, strict=True):
         table.add_row(count, marked(routine), str(block), *line)
     return table
 
 
-def _line_columns(measurement: RunMeasurement) -> list[Column]:
+def _line_columns(measurement: RunMeasurement) -> list[layout.Column]:
     """Return the column of source lines; none where no line is known of the whole profile."""
-    return [text("source line")] if measurement.lines else []
+    return [layout.text("source line")] if measurement.lines else []
 
 
 def _line_cells(

@@ -27,27 +27,11 @@ from simprof.profiler.profiles.tables import (
     loop_marks,
     routine_rows,
 )
-from simprof.profiler.reports import mode_facts
-from simprof.profiler.reports.display import (
-    ShortNames,
-    digits,
-    identifier,
-    plural,
-    shorten_list,
-    visible,
-)
+from simprof.profiler.reports import display, mode_facts
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.hot_tables import with_mark
 from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.run_text import helper_note, program_text
-from simprof.profiler.reports.tables import (
-    BLANK,
-    CellAlignment,
-    Column,
-    Part,
-    Table,
-    paragraph,
-    print_parts,
-)
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
@@ -62,7 +46,7 @@ class Field(NamedTuple):
 
     name: str
     title: str
-    kind: CellAlignment
+    kind: layout.CellAlignment
     shown: Callable[[Value], int | str] | None = None
 
 
@@ -126,10 +110,14 @@ def _yes(value: Value) -> str:
 
 
 def _path(value: Value) -> str:
-    return identifier(value) if isinstance(value, int) else "-"
+    return display.identifier(value) if isinstance(value, int) else "-"
 
 
-NUMBER, NAME, TEXT = CellAlignment.NUMBER, CellAlignment.NAME, CellAlignment.TEXT
+NUMBER, NAME, TEXT = (
+    layout.CellAlignment.NUMBER,
+    layout.CellAlignment.NAME,
+    layout.CellAlignment.TEXT,
+)
 
 # The heading of the listing says that added and executed are instructions: in a line of 96 there is
 # no room for more.
@@ -297,11 +285,11 @@ def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
     run = listing.measurement
     unit = ": instructions by routine" if listing.subject == "routines" else ""
     about = f"{program_text(run)}, mode {mode_facts.setting_name(run)}{unit}"
-    parts: list[Part] = [paragraph(about, style="bold")]
+    parts: list[layout.Part] = [layout.paragraph(about, style="bold")]
     rows = listing.table.rows
     if not rows:
-        parts.append(paragraph(f"no {listing.subject} to show"))
-        return print_parts(parts, width, color)
+        parts.append(layout.paragraph(f"no {listing.subject} to show"))
+        return layout.print_parts(parts, width, color)
     at = places(listing.subject)
     fields = [
         each
@@ -309,34 +297,36 @@ def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
         if any(row[at[each.name]] is not None for row in rows)
         and (each.name not in OF_ADDED or mode_facts.instruments(run))
     ]
-    table = Table(tuple(Column(each.title, each.kind) for each in fields))
-    files = ShortNames(line.file for row in rows for line in _lines(row, at))
+    table = layout.Table(tuple(layout.Column(each.title, each.kind) for each in fields))
+    files = display.ShortNames(line.file for row in rows for line in _lines(row, at))
     for row in rows:
         table.add_row(*(_shown(each, listing, row, files) for each in fields))
     parts.append(table)
     if listing.left_out:
-        more = plural(listing.left_out, listing.subject.removesuffix("s"))
-        parts.append(paragraph(f"and {more} more: --top says how many are shown"))
+        more = display.plural(listing.left_out, listing.subject.removesuffix("s"))
+        parts.append(layout.paragraph(f"and {more} more: --top says how many are shown"))
     parts += helper_note(parts)
     if "inferred_from" in [each.name for each in fields] and run.guide and not run.guide.same_run:
         whose = "are those of the run that made it, not of this one."
-        parts += [BLANK, paragraph(f"Counts inferred from {run.guide} {whose}")]
-    return print_parts(parts, width, color)
+        parts += [layout.BLANK, layout.paragraph(f"Counts inferred from {run.guide} {whose}")]
+    return layout.print_parts(parts, width, color)
 
 
-def _shown(field: Field, listing: Listing, row: Row, files: ShortNames) -> int | str:
+def _shown(field: Field, listing: Listing, row: Row, files: display.ShortNames) -> int | str:
     at = places(listing.subject)
     value = row[at[field.name]]
     if field.name in ("line", "lines"):
         return files.route(_lines(row, at))
     if field.name == "routine":
-        return visible(with_mark(str(value), str(row[at["symbol"]])))
+        return display.visible(with_mark(str(value), str(row[at["symbol"]])))
     if field.shown is not None:
         return field.shown(value)
     plain = cell(listing.table.columns[at[field.name]], value)
     if isinstance(plain, int):
-        return plain if field.name == "numbered_paths" else digits(plain)
-    text = "-" if plain is None else visible(str(plain))
+        return plain if field.name == "numbered_paths" else display.digits(plain)
+    text = "-" if plain is None else display.visible(str(plain))
     if field.name == "blocks":
         text = " ".join([text, *loop_marks(row[at["start"]], row[at["end"]])])
-    return SEPARATOR.join(shorten_list(text.split(SEPARATOR))) if field.kind is TEXT else text
+    return (
+        SEPARATOR.join(display.shorten_list(text.split(SEPARATOR))) if field.kind is TEXT else text
+    )

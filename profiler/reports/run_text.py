@@ -28,24 +28,10 @@ from simprof.profiler.profiles.profile import (
     WaitInfo,
 )
 from simprof.profiler.reports import call_tree, hot_tables, mode_facts
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import brief, group_digits, percent, plural, visible
 from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, kind_totals, marked
 from simprof.profiler.reports.mode_facts import path_coverage, path_kinds, sizes_table
-from simprof.profiler.reports.tables import (
-    BLANK,
-    CellAlignment,
-    Part,
-    Styled,
-    Table,
-    columns,
-    grid,
-    name,
-    number,
-    paragraph,
-    print_parts,
-    section,
-    text,
-)
 from simprof.simulator.isa.sparc import SIGNALS
 
 TOP, DETAILS_TOP = 5, 10  # Rows of each table, and with details, if the user has not said.
@@ -87,57 +73,59 @@ def render(
     if top is None:
         top = DETAILS_TOP if details else TOP
     make = _detailed if details else _first_screen
-    warnings = [paragraph(f"warning: {each}", style="yellow") for each in measurement.warnings]
+    warnings = [
+        layout.paragraph(f"warning: {each}", style="yellow") for each in measurement.warnings
+    ]
     parts = [
         _summary(measurement, counts=not details),
         *call_tree.sections(measurement, top, follow),
         *make(measurement, top),
-        *section(REFUSED_TITLE, refused_calls(measurement)),
+        *layout.section(REFUSED_TITLE, refused_calls(measurement)),
         *warnings,
     ]
     if not details:
-        parts += [BLANK, paragraph(MORE, style="dim")]
-    return print_parts(parts, width, color)
+        parts += [layout.BLANK, layout.paragraph(MORE, style="dim")]
+    return layout.print_parts(parts, width, color)
 
 
-def _first_screen(measurement: RunMeasurement, top: int) -> Iterator[Part]:
+def _first_screen(measurement: RunMeasurement, top: int) -> Iterator[layout.Part]:
     """Yield the answer, and what must be known to trust it."""
     parts = list(_answer(measurement, top)) if top else []
     yield from parts
     yield from helper_note(parts)
-    yield from section(LOSSES_TITLE, grid(rows=mode_facts.lost(measurement)))
+    yield from layout.section(LOSSES_TITLE, layout.grid(rows=mode_facts.lost(measurement)))
 
 
-def _answer(measurement: RunMeasurement, top: int) -> Iterator[Part]:
+def _answer(measurement: RunMeasurement, top: int) -> Iterator[layout.Part]:
     """Yield where the program spends, where added instructions come from, and what is hot."""
-    yield from section("Where instructions were executed", routine_work(measurement, top))
+    yield from layout.section("Where instructions were executed", routine_work(measurement, top))
     if measurement.added:
         costs = routine_costs(measurement, top)
-        yield from section("Where the added instructions come from", costs)
-    yield from section("Added instructions by kind of code", kind_costs(measurement))
+        yield from layout.section("Where the added instructions come from", costs)
+    yield from layout.section("Added instructions by kind of code", kind_costs(measurement))
     yield from hot_tables.hot_parts(measurement, top, details=False)
     yield from _lines_note(measurement)
 
 
-def _detailed(measurement: RunMeasurement, top: int) -> Iterator[Part]:
-    yield from section("Totals", totals(measurement))
-    yield from section("Path executions", path_kinds(measurement))
-    yield from section("Path coverage", path_coverage(measurement))
-    yield from section("Sizes", sizes_table(measurement))
-    yield from section(LOSSES_TITLE, grid(rows=mode_facts.lost(measurement)))
+def _detailed(measurement: RunMeasurement, top: int) -> Iterator[layout.Part]:
+    yield from layout.section("Totals", totals(measurement))
+    yield from layout.section("Path executions", path_kinds(measurement))
+    yield from layout.section("Path coverage", path_coverage(measurement))
+    yield from layout.section("Sizes", sizes_table(measurement))
+    yield from layout.section(LOSSES_TITLE, layout.grid(rows=mode_facts.lost(measurement)))
     if not top:
         return
-    yield from section("Where instructions were executed", routine_work(measurement, top))
-    yield from section("Added instructions by kind of code", kind_costs(measurement))
+    yield from layout.section("Where instructions were executed", routine_work(measurement, top))
+    yield from layout.section("Added instructions by kind of code", kind_costs(measurement))
     if mode_facts.instruments(measurement):
-        yield from section("Routines by added instructions", routines(measurement, top))
+        yield from layout.section("Routines by added instructions", routines(measurement, top))
     yield from hot_tables.hot_parts(measurement, top, details=True)
     yield from _lines_note(measurement)
 
 
-def _summary(measurement: RunMeasurement, *, counts: bool) -> Table:
+def _summary(measurement: RunMeasurement, *, counts: bool) -> layout.Table:
     """Say what ran, how it ended and what profiling it costs; `counts`: and how it counts."""
-    table = grid()
+    table = layout.grid()
     table.add_row("program", program_text(measurement))
     table.add_row("mode", mode_facts.description(measurement))
     guide = measurement.guide
@@ -152,7 +140,9 @@ def _summary(measurement: RunMeasurement, *, counts: bool) -> Table:
     table.add_row("base", plural(measurement.base, "instruction"))
     if mode_facts.instruments(measurement):
         table.add_row("added", plural(measurement.added, "instruction"))
-        table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
+        table.add_row(
+            "overhead", layout.Styled(percent(measurement.added, measurement.base), "bold")
+        )
     if price := mode_facts.guide_price(measurement):
         table.add_row("edge profile", price)
     if counts and (events := _counting(measurement)):
@@ -177,7 +167,7 @@ def program_text(measurement: RunMeasurement) -> str:
     return visible(f"{' '.join([program.file, *program.arguments])} ({program.machine})")
 
 
-def counted_row(table: Table, measurement: RunMeasurement) -> None:
+def counted_row(table: layout.Table, measurement: RunMeasurement) -> None:
     """Say to which routines and calls a run was restricted, if it was."""
     told = list(_restrictions(measurement))
     if told:
@@ -206,7 +196,7 @@ def _patterns(option: object) -> str:
     return " or ".join(map(str, option)) if isinstance(option, tuple) else ""
 
 
-def ending_rows(table: Table, measurement: RunMeasurement) -> None:
+def ending_rows(table: layout.Table, measurement: RunMeasurement) -> None:
     """Say how the run ended."""
     table.add_row("ended", visible(ending_text(measurement.ending)))
     if measurement.partial:
@@ -259,15 +249,17 @@ def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
     return found
 
 
-def refused_calls(measurement: RunMeasurement) -> Table:
+def refused_calls(measurement: RunMeasurement) -> layout.Table:
     """List the system calls that were refused, and how they were answered."""
     rows = [(call.count, call.error, call.name) for call in measurement.refused_calls]
-    return columns(number("times"), text("answer"), text("system call"), rows=rows)
+    return layout.columns(
+        layout.number("times"), layout.text("answer"), layout.text("system call"), rows=rows
+    )
 
 
-def totals(measurement: RunMeasurement) -> Table:
+def totals(measurement: RunMeasurement) -> layout.Table:
     """List the run's counts by their plain names, and of how many routines those are that ran."""
-    table = grid(CellAlignment.NUMBER, CellAlignment.TEXT)
+    table = layout.grid(layout.CellAlignment.NUMBER, layout.CellAlignment.TEXT)
     for key, count in measurement.counts.items():
         if key == "whole_runs" and count == measurement.counts.get("runs"):
             continue
@@ -281,17 +273,17 @@ def totals(measurement: RunMeasurement) -> Table:
     return table
 
 
-def routines(measurement: RunMeasurement, top: int) -> Table:
+def routines(measurement: RunMeasurement, top: int) -> layout.Table:
     """List the routines whose instrumentation costs most."""
     ran = [routine for routine in measurement.routines if routine.activations]
     shown = sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]
     with_cuts = any(routine.cut_edges for routine in shown)
-    table = columns(
-        *map(number, ("added", "instructions", "overhead", "entered", "paths")),
-        *([number("cuts")] if with_cuts else []),
-        text("counters"),
-        text("register"),
-        name("routine"),
+    table = layout.columns(
+        *map(layout.number, ("added", "instructions", "overhead", "entered", "paths")),
+        *([layout.number("cuts")] if with_cuts else []),
+        layout.text("counters"),
+        layout.text("register"),
+        layout.name("routine"),
     )
     for routine in shown:
         table.add_row(
@@ -315,17 +307,17 @@ def counters_text(routine: RoutineProfile) -> str:
     return f"{routine.table}, {routine.addressing}"
 
 
-def helper_note(parts: Iterable[Part]) -> Iterator[Part]:
+def helper_note(parts: Iterable[layout.Part]) -> Iterator[layout.Part]:
     """Yield what the mark of helpers means, if it stands in a table of these parts."""
-    rows = (row for part in parts if isinstance(part, Table) for row in part.rows)
+    rows = (row for part in parts if isinstance(part, layout.Table) for row in part.rows)
     if any(str(entry).endswith(f" {HELPER_MARK}") for row in rows for entry in row):
-        yield from [paragraph(""), paragraph(HELPER_NOTE)]
+        yield from [layout.paragraph(""), layout.paragraph(HELPER_NOTE)]
 
 
-def _lines_note(measurement: RunMeasurement) -> Iterator[Part]:
+def _lines_note(measurement: RunMeasurement) -> Iterator[layout.Part]:
     """Yield why hot code has no source lines, where no line is known."""
     if not measurement.lines and any(routine.instructions for routine in measurement.routines):
-        yield from [paragraph(""), paragraph(NO_LINES)]
+        yield from [layout.paragraph(""), layout.paragraph(NO_LINES)]
 
 
 def _counting(measurement: RunMeasurement) -> str:
@@ -343,12 +335,14 @@ def _counting(measurement: RunMeasurement) -> str:
     return f"{told}, {measurement.added / events:.1f} added instructions each"
 
 
-def routine_costs(measurement: RunMeasurement, top: int) -> Table:
+def routine_costs(measurement: RunMeasurement, top: int) -> layout.Table:
     """List the routines that most instructions were added to, and the rest in one row."""
     costly = [routine for routine in measurement.routines if routine.added]
     costly.sort(key=lambda each: (-each.added, -each.instructions, each.address))
     shown, rest = costly[:top], costly[top:]
-    table = columns(*map(number, ("added", "of added", "overhead")), name("routine"))
+    table = layout.columns(
+        *map(layout.number, ("added", "of added", "overhead")), layout.name("routine")
+    )
 
     def add(added: int, instructions: int, what: str) -> None:
         share = percent(added, measurement.added)
@@ -366,11 +360,13 @@ def routine_costs(measurement: RunMeasurement, top: int) -> Table:
     return table
 
 
-def routine_work(measurement: RunMeasurement, top: int) -> Table:
+def routine_work(measurement: RunMeasurement, top: int) -> layout.Table:
     """List the routines that executed most instructions, and the rest in one row."""
     ran = [routine for routine in measurement.routines if routine.instructions]
     ran.sort(key=lambda each: (-each.instructions, each.address))
-    table = columns(*map(number, ("instructions", "of base", "entered")), name("routine"))
+    table = layout.columns(
+        *map(layout.number, ("instructions", "of base", "entered")), layout.name("routine")
+    )
     for routine in ran[:top]:
         share = percent(routine.instructions, measurement.base)
         table.add_row(routine.instructions, share, routine.activations, marked(routine))
@@ -382,7 +378,7 @@ def routine_work(measurement: RunMeasurement, top: int) -> Table:
     return table
 
 
-def kind_costs(measurement: RunMeasurement) -> Table | None:
+def kind_costs(measurement: RunMeasurement) -> layout.Table | None:
     """List what was added to each kind of code; None where there is but one, or nothing added."""
     if not measurement.added:
         return None
@@ -390,5 +386,5 @@ def kind_costs(measurement: RunMeasurement) -> Table | None:
         (added, percent(added, measurement.added), percent(added, executed), kind.value)
         for kind, added, executed in kind_totals(measurement)
     ]
-    heads = *map(number, ("added", "of added", "overhead")), text("code")
-    return columns(*heads, rows=rows) if len(rows) > 1 else None
+    heads = *map(layout.number, ("added", "of added", "overhead")), layout.text("code")
+    return layout.columns(*heads, rows=rows) if len(rows) > 1 else None

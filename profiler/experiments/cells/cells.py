@@ -262,14 +262,7 @@ class PathRow:
 # Placements of BL94 graph 4: a counter in every block, and the chords of a greatest and of a least
 # spanning tree by BL94's heuristic and by this very run's edge counts; of a greatest by Goldberg's
 # weights (BL94 7.1.4).
-TREES = (
-    "redundant",
-    "heuristic-max",
-    "heuristic-min",
-    "exact-max",
-    "exact-min",
-    "postorder-max",
-)
+TREES = tuple("redundant heuristic-max heuristic-min exact-max exact-min postorder-max".split())
 
 
 @dataclass(frozen=True)

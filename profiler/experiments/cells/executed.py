@@ -161,7 +161,9 @@ def arc_counts(path: Path) -> dict[int, tuple[int, ...]]:
         if tag == FUNCTION and body:
             (function,) = struct.unpack_from(">I", body)
         elif tag == ARC_COUNTERS and function is not None:
-            counts[function] = _counters(body) or (0,) * (-length // 8)
+            halves = struct.iter_unpack(">II", body)
+            counted = tuple(low | high << 32 for low, high in halves)
+            counts[function] = counted or (0,) * (-length // 8)
     return counts
 
 
@@ -176,10 +178,6 @@ def _records(path: Path, data: bytes) -> Iterator[tuple[int, int, bytes]]:
             raise UsageError(f"{path.name} is cut")
         yield tag, length, body
         at += 8 + len(body)
-
-
-def _counters(body: bytes) -> tuple[int, ...]:
-    return tuple(low | high << 32 for low, high in struct.iter_unpack(">II", body))
 
 
 def arc_increments(directory: Path) -> int:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
@@ -56,53 +56,28 @@ class GuideChoice(StrEnum):
     TRAIN = "train"  # that of a run with the benchmark's input to learn from
 
 
+def _common(name: str, kind: type, default: Any, hint: str, **limits: Any) -> SchemeOption:
+    return SchemeOption(name=name, kind=kind, default=default, help="", hint=hint, **limits)
+
+
 _COMMON = (
-    SchemeOption(
-        name="path_limit",
-        kind=int,
-        default=DEFAULT_PATH_LIMIT,
-        help="",
-        hint="give a whole number above 0",
+    _common(
+        "path_limit",
+        int,
+        DEFAULT_PATH_LIMIT,
+        "give a whole number above 0",
         least=1,
         greatest=1 << 62,
     ),
-    SchemeOption(
-        name="weights",
-        kind=WeightChoice,
-        default=Weights.HEURISTIC,
-        help="",
-        hint=f"give one of {', '.join(WeightChoice.names)}",
+    _common(
+        "weights", WeightChoice, Weights.HEURISTIC, f"give one of {', '.join(WeightChoice.names)}"
     ),
-    SchemeOption(
-        name="table",
-        kind=TableChoice,
-        default=TableChoice.AUTO,
-        help="",
-        hint=f"give one of {', '.join(TableChoice)}",
-    ),
-    SchemeOption(
-        name="guide",
-        kind=GuideChoice,
-        default=GuideChoice.OWN,
-        help="",
-        hint=f"give one of {', '.join(GuideChoice)}",
-    ),
-    SchemeOption(
-        name="user_only",
-        kind=bool,
-        default=False,
-        help="",
-        hint="give true or false",
-    ),
+    _common("table", TableChoice, TableChoice.AUTO, f"give one of {', '.join(TableChoice)}"),
+    _common("guide", GuideChoice, GuideChoice.OWN, f"give one of {', '.join(GuideChoice)}"),
+    _common("user_only", bool, False, "give true or false"),
 )
 # The last of all: its value may hold what stands between options, as "exclude=std::*" does.
-_EXCLUDE = SchemeOption(
-    name="exclude",
-    kind=str,
-    default="",
-    help="",
-    hint="give patterns of routine names with | between them",
-)
+_EXCLUDE = _common("exclude", str, "", "give patterns of routine names with | between them")
 # Options that say which routines are profiled: every mode reads them.
 SELECTING = ("user_only", "exclude")
 
@@ -192,32 +167,25 @@ class CellSetting:
             tolerant=True,
         )
 
-    @property
-    def _table(self) -> TableChoice:
-        return TableChoice(str(dict(self.options).get("table", TableChoice.AUTO)))
-
     def scheme(self, exact: Path | None = None, guide: Path | None = None) -> Setting:
         """Return it as `session` wants it.
 
         `exact`, `guide`: Saved edge profiles, of an earlier run with the same input and of one with
         the input that guides it; needed for exact weights and for another input only.
         """
-        options = dict(self.options)
-        weights: Weights | Path = Weights.HEURISTIC
-        if self.weights == WeightChoice.EXACT:
-            if exact is None:
-                raise ValueError(f"{self.name} needs an edge profile")
-            weights = exact
-        else:
-            weights = Weights(self.weights)
+        if self.weights != WeightChoice.EXACT:
+            exact = None
+        elif exact is None:
+            raise ValueError(f"{self.name} needs an edge profile")
         if self.guide is GuideChoice.OWN:
             guide = None
         elif guide is None:
             raise ValueError(f"{self.name} needs the profile of another input")
-        for name in ("weights", "path_limit", "table", "guide", *SELECTING):
-            options.pop(name, None)
-        own = tuple(options.items())
-        chosen = SchemeOptions(self.path_limit, weights, self._table, guide, own)
+        table = TableChoice(str(dict(self.options).get("table", TableChoice.AUTO)))
+        shared = {option.name for option in (*_COMMON, _EXCLUDE)}
+        own = tuple(each for each in self.options if each[0] not in shared)
+        weights = exact or Weights(self.weights)
+        chosen = SchemeOptions(self.path_limit, weights, table, guide, own)
         return Setting(self.name, self.mode, chosen)
 
 

@@ -49,13 +49,8 @@ FAILED = 1
     short_help="Run programs and write a baseline.",
 )
 @click.argument("programs", type=options.PATH, nargs=-1, metavar="[ELF]... [-- ARG...]")
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    required=True,
-    metavar="BASELINE",
-    help="The file to write; keep it under version control.",
+@options.output_option(
+    "BASELINE", "The file to write; keep it under version control.", required=True
 )
 @click.option("--suite", metavar="NAME", help="Record the programs of a suite.")
 @several(

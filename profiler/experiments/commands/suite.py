@@ -15,6 +15,7 @@ from simprof.profiler.commands import progress as bars
 from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.options import (
     BUILDS,
+    INPUTS,
     one_of,
     several,
     width_of,
@@ -110,20 +111,13 @@ def build_command(
 @click.argument("name", metavar="SUITE")
 @click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
 @mode_option("Schemes, as `simprof run --mode` names them (default: qpt2 and pp)")
-@click.option(
-    "--input",
-    "input_name",
-    type=click.Choice(["train", "ref"]),
-    default="ref",
-    show_default=True,
-    help="Which of the two inputs.",
-)
-@click.option(
+@options.choice_option("--input", "input_name", INPUTS, "ref", "Which of the two inputs.")
+@options.choice_option(
     "--build",
-    type=click.Choice(list(BUILDS.values())),
-    default=BUILDS["64"],
-    show_default=True,
-    help="Which of the two builds: of 64 bits, or of 32.",
+    "build",
+    BUILDS.values(),
+    BUILDS["64"],
+    "Which of the two builds: of 64 bits, or of 32.",
 )
 @benchmark_option
 @options.selection_options("Profile", routine=False)

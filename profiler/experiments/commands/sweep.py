@@ -60,9 +60,7 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
     help="heuristic, uniform, postorder, wall, forman, exact (an earlier run's edge counts).  "
     "[default: heuristic]",
 )
-@click.option(
-    "-o", "--output", type=options.PATH, required=True, metavar="SWEEP.db", help="Results file."
-)
+@options.output_option("SWEEP.db", "Results file.", required=True)
 @click.option(
     "--jobs",
     "workers",

@@ -30,28 +30,17 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 @click.option("--all", "everything", is_flag=True, help="Make every table of the papers.")
 @click.option("--suite", metavar="NAME|FILE.toml", help="Suite to run.  [default: micro]")
 @click.option("--benchmark", "only", multiple=True, metavar="GLOB", help="Of it; repeatable.")
-@click.option(
-    "--input",
-    "input_",
-    type=click.Choice(INPUTS),
-    default="ref",
-    show_default=True,
-    help="Input of the measured runs.",
-)
-@click.option(
-    "--build",
-    type=click.Choice(list(BUILDS.values())),
-    default=BUILDS["64"],
-    show_default=True,
-    help="Build to run: of 64 bits, or of 32.",
+@options.choice_option("--input", "input_", INPUTS, "ref", "Input of the measured runs.")
+@options.choice_option(
+    "--build", "build", BUILDS.values(), BUILDS["64"], "Build to run: of 64 bits, or of 32."
 )
 @options.selection_options("Measure", routine=False)
-@click.option(
+@options.choice_option(
     "--blocks",
-    type=click.Choice(BLOCKS),
-    default="folded",
-    show_default=True,
-    help="BL94's tables: basic blocks as the paper has them, with slots of annulled branches left "
+    "blocks",
+    BLOCKS,
+    "folded",
+    "BL94's tables: basic blocks as the paper has them, with slots of annulled branches left "
     "blocks, or ending at calls and delay slots.",
 )
 @click.option(
@@ -93,12 +82,9 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 @click.option("--csv", "form", flag_value="csv", help="Rows, as CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="A page of Markdown.")
 @click.option("--html", "form", flag_value="html", help="A page of HTML with plots.")
-@click.option(
-    "-o",
-    "--output",
-    type=options.PATH,
-    metavar="FILE|DIR",
-    help="Write there, not to stdout. With --all and no format: a directory that is given a page "
+@options.output_option(
+    "FILE|DIR",
+    "Write there, not to stdout. With --all and no format: a directory that is given a page "
     "with everything, and each table as CSV and SVG.",
 )
 @options.allow_commands_option
@@ -143,7 +129,9 @@ def table_command(
         _write_directory(report, directory)
     else:
         outputs.write_text(_rendered(report, form or "text", output), output)
-    return _tell(report)
+    for name, reason in report.failures:
+        streams.complain(f"{name}: {reason}")
+    return FAILED if report.failures else 0
 
 
 def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec[Any], ...]:
@@ -296,10 +284,3 @@ def _write_directory(report: TableReport, directory: Path) -> None:
     for name, text in files.items():
         write_atomically(directory / name, text.encode())
     streams.write(streams.STDOUT, f"{directory / 'index.html'}: {len(report.tables)} tables\n")
-
-
-def _tell(report: TableReport) -> int:
-    """List what failed; return the exit status."""
-    for name, error in report.failures:
-        streams.complain(f"{name}: {error}")
-    return FAILED if report.failures else 0

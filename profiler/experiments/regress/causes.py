@@ -28,18 +28,9 @@ from simprof.simulator.binary.program import LineTable
 from simprof.simulator.values import dataclass
 
 CauseKind = Literal[
-    "binary",
-    "input",
-    "simprof",
-    "emulator",
-    "cost model",
-    "setting",
-    "graphs",
-    "algorithm",
-    "plans",
-    "code",
-    "unexplained",
-]
+    "binary", "input", "simprof", "emulator", "cost model", "setting", "graphs", "algorithm",
+    "plans", "code", "unexplained",
+]  # fmt: skip
 
 MOST = 8  # How many details of a cause are listed one by one
 

@@ -204,7 +204,7 @@ def _compare_setting(
 def _differences(
     old: SettingResult, new: SettingResult, names: tuple[str, str], limits: CheckLimits
 ) -> Iterator[MetricChange]:
-    known = dict.fromkeys([*sorted({*old.metrics, *new.metrics}, key=_order), OVERHEAD])
+    known = dict.fromkeys(["base", "added", *sorted({*old.metrics, *new.metrics}), OVERHEAD])
     for metric in known:
         before, after = old.metric(metric), new.metric(metric)
         aliases = metric_names(names[0], names[1], metric)
@@ -215,11 +215,6 @@ def _differences(
             yield MetricChange(metric, before, after, _shown(limit), _beyond(before, after, limit))
         elif before != after and limits.tolerance is None:
             yield MetricChange(metric, before, after, "any", False)
-
-
-def _order(metric: str) -> tuple[int, str]:
-    first = ("base", "added")
-    return (first.index(metric) if metric in first else len(first), metric)
 
 
 def metric_names(run: str, setting: str, metric: str) -> tuple[str, str, str]:

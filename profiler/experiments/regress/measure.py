@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 from simprof.profiler.experiments.cells.run import open_outputs, run_request
@@ -209,15 +210,12 @@ def setting_result(
     for routine, profile in zip(selected, measurement.routines, strict=True):
         plan = scheme.plan(routine)
         if plan is not None:
-            kinds.update(_kinds(plan))
+            places = (plan.actions, plan.blocks, plan.block_ends)
+            acting = chain.from_iterable(actions for at in places for actions in at.values())
+            kinds.update(type(action).__name__ for action in acting)
         routines.append(_routine(observation.events[routine].cfg, plan, profile))
     ordered = sorted(routines, key=lambda each: each.key)
     return SettingResult(metrics, tuple(sorted(kinds)), tuple(ordered))
-
-
-def _kinds(plan: InstrumentationPlan) -> Iterator[str]:
-    for actions_at in (plan.actions, plan.blocks, plan.block_ends):
-        yield from (type(action).__name__ for actions in actions_at.values() for action in actions)
 
 
 def _routine(

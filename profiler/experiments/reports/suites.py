@@ -8,18 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import percent, plural
-from simprof.profiler.reports.tables import (
-    BLANK,
-    Part,
-    Value,
-    columns,
-    name,
-    number,
-    paragraph,
-    print_parts,
-    text,
-)
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.cells.cells import CellResult, Job
@@ -30,21 +20,25 @@ DIGITS = 12  # Hexadecimal digits of a checksum that are shown
 
 def render_suites(suites: Sequence[Suite], width: int) -> str:
     """Return the list of all suites."""
-    table = columns(name("suite"), number("INT"), number("FP"), text("what"))
+    table = layout.columns(
+        layout.name("suite"), layout.number("INT"), layout.number("FP"), layout.text("what")
+    )
     for suite in suites:
         groups = [benchmark.group for benchmark in suite.benchmarks]
         table.add_row(suite.name, groups.count("INT"), groups.count("FP"), suite.title)
-    return print_parts([table], width, color=False)
+    return layout.print_parts([table], width, color=False)
 
 
 def render_suite(suite: Suite, width: int) -> str:
     """Return the list of the benchmarks of one suite."""
-    table = columns(name("benchmark"), *map(text, ("group", "stands for", "from", "why")))
+    table = layout.columns(
+        layout.name("benchmark"), *map(layout.text, ("group", "stands for", "from", "why"))
+    )
     for benchmark in suite.benchmarks:
         table.add_row(
             benchmark.name, benchmark.group, benchmark.stands_for, origin(benchmark), benchmark.why
         )
-    return print_parts([table], width, color=False)
+    return layout.print_parts([table], width, color=False)
 
 
 def origin(benchmark: Benchmark) -> str:
@@ -57,7 +51,9 @@ def origin(benchmark: Benchmark) -> str:
 
 def render_build(report: BuildReport, width: int) -> str:
     """Return what was built, and what was not."""
-    table = columns(name("benchmark"), text("build"), text("sha256"), text("file"))
+    table = layout.columns(
+        layout.name("benchmark"), layout.text("build"), layout.text("sha256"), layout.text("file")
+    )
     keys = sorted({*report.programs, *report.failures}, key=lambda key: key[0])
     for key in keys:
         if key in report.programs:
@@ -65,19 +61,19 @@ def render_build(report: BuildReport, width: int) -> str:
             table.add_row(*key, program.sha256[:DIGITS], str(program.path))
         else:
             table.add_row(*key, "-", f"failed: {report.failures[key]}")
-    return print_parts([table], width, color=False)
+    return layout.print_parts([table], width, color=False)
 
 
 def render_runs(
     rows: Sequence[tuple[Benchmark, Sequence[CellResult]]], settings: Sequence[str], width: int
 ) -> str:
     """Return the costs of each setting on each benchmark; `rows` have a result for each setting."""
-    table = columns(
-        name("benchmark"),
-        text("group"),
-        number("base"),
-        *[number(f"{each} {what}") for each in settings for what in ("added", "overhead")],
-        text("failed"),
+    table = layout.columns(
+        layout.name("benchmark"),
+        layout.text("group"),
+        layout.number("base"),
+        *[layout.number(f"{each} {what}") for each in settings for what in ("added", "overhead")],
+        layout.text("failed"),
     )
     for benchmark, results in rows:
         good = [result for result in results if not result.failed]
@@ -85,10 +81,10 @@ def render_runs(
         costs = [cell for each in results for cell in _costs(each)]
         errors = [each.error for each in results if each.error is not None]
         table.add_row(benchmark.name, benchmark.group, base, *costs, errors[0] if errors else "")
-    return print_parts([table], width, color=False)
+    return layout.print_parts([table], width, color=False)
 
 
-def _costs(result: CellResult) -> tuple[Value, Value]:
+def _costs(result: CellResult) -> tuple[layout.Value, layout.Value]:
     if result.failed:
         return ("-", "-")
     return (result.added, percent(result.added, result.base))
@@ -104,10 +100,10 @@ def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, co
 
     `output`: The results file. `width`, `color`: Of the terminal.
     """
-    return print_parts([*_overheads(results), *_next(output)], width, color)
+    return layout.print_parts([*_overheads(results), *_next(output)], width, color)
 
 
-def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
+def _overheads(results: Mapping[Job, CellResult]) -> Iterator[layout.Part]:
     # Cells bring the schemes' options along, which lists of suites do without.
     from simprof.profiler.experiments.cells.cells import CellKind
     from simprof.profiler.experiments.cells.settings import SELECTING
@@ -126,16 +122,16 @@ def _overheads(results: Mapping[Job, CellResult]) -> Iterator[Part]:
     shown = list(settings)[:MOST_SETTINGS]
     varying = [k for k in range(3) if k == 0 or len({row[k] for row in costs}) > 1]
     titles = ("program", "input", "build")
-    table = columns(*(name(titles[k]) for k in varying), *map(number, shown))
+    table = layout.columns(*(layout.name(titles[k]) for k in varying), *map(layout.number, shown))
     for row, found in list(costs.items())[:MOST_PROGRAMS]:
         table.add_row(*(row[k] for k in varying), *(_percent(found.get(each)) for each in shown))
-    yield from (BLANK, paragraph(f"overhead in %{_selected(results)}"), table)
+    yield from (layout.BLANK, layout.paragraph(f"overhead in %{_selected(results)}"), table)
     for what, count in (
         ("setting", len(settings) - len(shown)),
         ("program", len(costs) - MOST_PROGRAMS),
     ):
         if count > 0:
-            yield paragraph(f"and {plural(count, f'more {what}')}")
+            yield layout.paragraph(f"and {plural(count, f'more {what}')}")
 
 
 def _selected(results: Mapping[Job, CellResult]) -> str:
@@ -149,10 +145,12 @@ def _percent(result: CellResult | None) -> str:
     return f"{100 * result.added / result.base:.1f}"
 
 
-def _next(output: Path) -> Sequence[Part]:
+def _next(output: Path) -> Sequence[layout.Part]:
     file = shlex.quote(str(output))
     return (
-        BLANK,
-        paragraph(f"next: simprof table overheads --from {file}    all schemes side by side"),
-        paragraph(f"      simprof table --all --from {file}        the papers' tables"),
+        layout.BLANK,
+        layout.paragraph(
+            f"next: simprof table overheads --from {file}    all schemes side by side"
+        ),
+        layout.paragraph(f"      simprof table --all --from {file}        the papers' tables"),
     )

@@ -84,7 +84,8 @@ def _means(
     quotients = [
         position
         for position in full
-        if _is_quotient(columns[position]) and all(_number(row, position) > 0 for row in rows)
+        if (columns[position].quotient or columns[position].form is Form.RATIO)
+        and all(_number(row, position) > 0 for row in rows)
     ]
     yield _mean(name, group, columns, full, rows, fmean)
     if quotients:
@@ -105,10 +106,6 @@ def _mean(
     for position in positions:
         values[position] = statistic(once((row.program, _number(row, position)) for row in rows))
     return TableRow(tuple(values), "average", group)
-
-
-def _is_quotient(column: TableColumn) -> bool:
-    return column.quotient or column.form is Form.RATIO
 
 
 def _has(row: TableRow, position: int) -> bool:
@@ -201,11 +198,7 @@ def likeness(table: ReportTable) -> tuple[Likeness, ...]:
         key = column.key.removesuffix(PAPER_COLUMN)
         ours, theirs = table.index(key), table.index(column.key)
         both = [
-            (
-                f"{row.program} {_routine(table, row)}",
-                _number(row, ours),
-                _number(row, theirs),
-            )
+            (f"{row.program} {_routine(table, row)}", _number(row, ours), _number(row, theirs))
             for row in table.judged
             if _has(row, ours) and _has(row, theirs)
         ]

@@ -330,13 +330,8 @@ EPP2 = TableSpec[CellResult](
         "edges, and 15.8 of 133.5 instructions.",
     ),
     bars=Bars(("correct",), "paths predicted completely by edges, %"),
-    compared=(
-        "paths",
-        "average_edges",
-        "average_instructions",
-        "correct",
-        "routines",
-        "average_paths",
+    compared=tuple(
+        "paths average_edges average_instructions correct routines average_paths".split()
     ),
     originals="epp2",
     rows=_results_with("predicted"),

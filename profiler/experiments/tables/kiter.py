@@ -48,19 +48,10 @@ PATH_LIMIT = 60_000  # The paper gives up on routines with more paths (KITER 6)
 # Routines with loops of the run-time that the kernels of `wcet` are linked with. Compiled with -g
 # as the kernels are, it would pass for theirs; it stands for their C library.
 RUNTIME = frozenset(
-    {
-        "exact_digits",
-        "flush_output",
-        "memcmp",
-        "memset",
-        "parse_number",
-        "print",
-        "put_char",
-        "put_integer",
-        "put_padded",
-        "round_digits",
-        "strlen",
-    }
+    (
+        "exact_digits flush_output memcmp memset parse_number print put_char "
+        "put_integer put_padded round_digits strlen"
+    ).split()
 )
 
 

@@ -17,7 +17,7 @@ from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import Form
-from simprof.profiler.request.request import ALL_ROUTINES, ProgressCallback, Selection
+from simprof.profiler.request.request import ALL_ROUTINES, ProgressCallback
 from simprof.simulator.errors import UsageError
 
 NO_SUITE = "(none)"  # What programs of a sweep that belong to no suite go under
@@ -146,7 +146,9 @@ def _of_file(view: View, results: Mapping[Cell, CellResult], given: Collection[s
     found: dict[str, dict[object, None]] = {
         "input": dict.fromkeys(cell.input for cell in runs),
         "build": dict.fromkeys(cell.build for cell in results),
-        "selection": dict.fromkeys(_selection(cell) for cell in results),
+        "selection": dict.fromkeys(
+            replace(cell.setting.selection, tolerant=ALL_ROUTINES.tolerant) for cell in results
+        ),
     }
     only = {
         name: next(iter(values))
@@ -154,10 +156,6 @@ def _of_file(view: View, results: Mapping[Cell, CellResult], given: Collection[s
         if name not in given and len(values) == 1
     }
     return replace(view, **only)  # type: ignore[arg-type]
-
-
-def _selection(cell: Cell) -> Selection:
-    return replace(cell.setting.selection, tolerant=ALL_ROUTINES.tolerant)
 
 
 MOST = 12  # Names that a line on a results file has

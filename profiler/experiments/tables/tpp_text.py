@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import chain
 
 from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.tables import claims, columns, conditions
+from simprof.profiler.experiments.tables import claims, columns, conditions, tpp
 from simprof.profiler.experiments.tables.claims import Rule, of_hashing, rule
 from simprof.profiler.experiments.tables.columns import (
     PROGRAM,
@@ -31,23 +31,11 @@ from simprof.profiler.experiments.tables.conditions import (
 )
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
-from simprof.profiler.experiments.tables.tpp import (
-    COLD,
-    LOOP,
-    PAPER,
-    PP,
-    PP_HASHED,
-    TPP,
-    definite_flow,
-    reduction_share,
-    reduction_shares,
-    tpp_need,
-)
 
 PARTS = {
-    "cold": tpp_need(cold=COLD, loop=0, count_obvious=True),
-    "obvious": tpp_need(cold=0, loop=LOOP),
-    "uncounted": tpp_need(cold=COLD, loop=LOOP, no_cold_counter=True),
+    "cold": tpp.tpp_need(cold=tpp.COLD, loop=0, count_obvious=True),
+    "obvious": tpp.tpp_need(cold=0, loop=tpp.LOOP),
+    "uncounted": tpp.tpp_need(cold=tpp.COLD, loop=tpp.LOOP, no_cold_counter=True),
 }
 
 
@@ -56,22 +44,22 @@ def _cold_alone(table: ReportTable) -> Condition | None:
     limit = Between(40, 80, " %")
     return conditions.value_is(
         "part of the reduction",
-        reduction_share(table, "cold"),
+        tpp.reduction_share(table, "cold"),
         limit,
         remark=f"from {pp} % to {best} %",
-        parts=claims.members(reduction_shares(table, "cold"), limit),
+        parts=claims.members(tpp.reduction_shares(table, "cold"), limit),
     )
 
 
 TPP_PARTS = TableSpec[Found](
     "tpp-parts",
     "TPP sections 4.1 and 5.1: what each part of TPP gains",
-    f"{PAPER}, sections 4.1 and 5.1 (text)",
+    f"{tpp.PAPER}, sections 4.1 and 5.1 (text)",
     "Overhead in percent of base instructions. Cold only: cold paths are removed, obvious paths "
     "counted, and no loop is disconnected. Obvious only: nothing is cold. Cold uncounted: "
     "TPP(5,15) whose cold paths are kept out of all counts, and counted nowhere. Hashed: share of "
     "PP's increments that are in hash tables.",
-    {"pp": PP, "t515": TPP["t515"], **PARTS},
+    {"pp": tpp.PP, "t515": tpp.TPP["t515"], **PARTS},
     (
         PROGRAM,
         columns.of_overhead("pp", "PP %"),
@@ -79,7 +67,7 @@ TPP_PARTS = TableSpec[Found](
         columns.of_overhead("cold", "cold only %"),
         columns.of_overhead("obvious", "obvious only %"),
         columns.of_overhead("uncounted", "cold uncounted %"),
-        PP_HASHED,
+        tpp.PP_HASHED,
     ),
     (
         of_hashing(
@@ -109,7 +97,7 @@ TPP_PARTS = TableSpec[Found](
 
 # Average iterations of a loop from which on it is disconnected: 100/j.
 ITERATIONS = {"l10": 10, "l100": 100}
-CUT = {key: tpp_need(cold=0, loop=100 / turns) for key, turns in ITERATIONS.items()}
+CUT = {key: tpp.tpp_need(cold=0, loop=100 / turns) for key, turns in ITERATIONS.items()}
 
 
 def _length(need: str) -> Quantity[Found]:
@@ -148,11 +136,11 @@ def _loss_rule(key: str, told: str, most: float) -> Rule:
 TPP_LENGTHS = TableSpec[Found](
     "tpp-lengths",
     "TPP section 4.2.1: path length lost by disconnecting loops",
-    f"{PAPER}, section 4.2.1 (text)",
+    f"{tpp.PAPER}, section 4.2.1 (text)",
     "Blocks of an executed path on average: under PP, and with loops of 10 or of 100 iterations "
     "on average and more disconnected, TPP(0,10) and TPP(0,1); lost: in percent of PP's. Every "
     "turn of a self-loop is a path of one block.",
-    {"pp": PP, **CUT},
+    {"pp": tpp.PP, **CUT},
     (
         PROGRAM,
         columns.decimal("pp", "PP", _length("pp")),
@@ -177,21 +165,24 @@ AGES = {f"t{power}": 10**power for power in range(4, 8)}
 
 def _at_age(key: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
     title = {"t515": "whole", "t6c": "10^6 counted"}.get(key, f"10^{key[1:]}")
-    return columns.of_overhead(key, f"{title} %"), definite_flow(key)
+    return columns.of_overhead(key, f"{title} %"), tpp.definite_flow(key)
 
 
 TPP_AGE = TableSpec[Found](
     "tpp-age",
     "TPP section 3: edge profiles of the run's beginning",
-    f"{PAPER}, sections 3 and 5 (text)",
+    f"{tpp.PAPER}, sections 3 and 5 (text)",
     "Overhead in percent of base instructions and attribution of definite flow (AoDF) of TPP(5,15) "
     "guided by the edge profile of the run's first 10^4 to 10^7 instructions, and of the whole "
     "run; counted: obvious paths have counters, too. Beside them the overhead of PP.",
     {
-        "pp": PP,
-        **{key: tpp_need(cold=COLD, loop=LOOP, first=first) for key, first in AGES.items()},
-        "t515": TPP["t515"],
-        "t6c": tpp_need(cold=COLD, loop=LOOP, first=AGES["t6"], count_obvious=True),
+        "pp": tpp.PP,
+        **{
+            key: tpp.tpp_need(cold=tpp.COLD, loop=tpp.LOOP, first=first)
+            for key, first in AGES.items()
+        },
+        "t515": tpp.TPP["t515"],
+        "t6c": tpp.tpp_need(cold=tpp.COLD, loop=tpp.LOOP, first=AGES["t6"], count_obvious=True),
     },
     (
         PROGRAM,
@@ -234,7 +225,7 @@ GUIDES: Mapping[str, tuple[str, Mapping[str, object]]] = {
 
 
 def _guided(key: str, title: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
-    attributed = replace(definite_flow(key), key=f"a_{key}")
+    attributed = replace(tpp.definite_flow(key), key=f"a_{key}")
     return columns.of_overhead(key, f"{title} %"), attributed
 
 
@@ -254,19 +245,22 @@ def _cost_of_training(table: ReportTable) -> Condition | None:
 TPP_TRAIN = TableSpec[Found](
     "tpp-train",
     "TPP section 3: the train input's edge profile guides the ref run",
-    f"{PAPER}, sections 3 and 5 (text)",
+    f"{tpp.PAPER}, sections 3 and 5 (text)",
     "Overhead in percent of base instructions and attribution of definite flow (AoDF) of TPP(5,15) "
     "guided by the edge profile of the run itself (own) and of a run with the train input; "
     "counted: obvious paths have counters, too. Beside them the overhead of PP.",
     {
-        "pp": PP,
-        **{key: tpp_need(cold=COLD, loop=LOOP, **more) for key, (_, more) in GUIDES.items()},
+        "pp": tpp.PP,
+        **{
+            key: tpp.tpp_need(cold=tpp.COLD, loop=tpp.LOOP, **more)
+            for key, (_, more) in GUIDES.items()
+        },
     },
     (
         PROGRAM,
         columns.of_overhead("pp", "PP %"),
         *chain.from_iterable(_guided(key, title) for key, (title, _) in GUIDES.items()),
-        PP_HASHED,
+        tpp.PP_HASHED,
     ),
     (
         rule(

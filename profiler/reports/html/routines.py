@@ -1,10 +1,12 @@
-"""What the page of a report knows of each routine: its row in the table, its graph, its paths."""
+"""What the page of a report knows of each routine: its row in the table, its graph, paths, code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from simprof.profiler.code.codegen import Snippet
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.paths import PathEnd
@@ -12,11 +14,13 @@ from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.recovery.code_image import CodeImage
-from simprof.profiler.reports.display import identifier
+from simprof.profiler.reports.code_text import NO_ACTIONS, WHERE
+from simprof.profiler.reports.display import identifier, visible
 from simprof.profiler.reports.hot_tables import marked, path_marks
-from simprof.profiler.reports.html.code import routine_code, snippets
 from simprof.profiler.reports.run_text import counters_text
-from simprof.profiler.session.planned_again import PlannedProgram
+from simprof.profiler.session.planned_again import PlannedProgram, PlannedRoutine
+from simprof.simulator.binary.program import SourceLine
+from simprof.simulator.isa.disassembly import disassemble
 from simprof.simulator.values import dataclass
 
 MOST_PATHS = 100  # Of a routine on its page, those that execute most instructions first
@@ -138,7 +142,7 @@ def detail(
             for edge in routine.edge_counts
         ],
         "backs": [] if planned is None else _backs(planned.cfg),
-        **routine_code(run.counts, position, run.image, sources),
+        **_routine_code(run.counts, position, run.image, sources),
     }
     # "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
     # "paths": [name, count, instructions, partial, edges, nodes, places in them that stand for
@@ -151,7 +155,7 @@ def detail(
             [*_path(path, numbers), int(run.measurement.is_of_another_run(path))]
             for path in hottest(run.measurement, routine)
         ],
-        "snippets": None if planned is None else snippets(planned, numbers),
+        "snippets": None if planned is None else _snippets(planned, numbers),
     }
     return graph, scheme
 
@@ -178,3 +182,95 @@ def _path(path: PathCount, numbers: dict[VertexName, int]) -> list[Any]:
     ]
     facts = path_name(path), path.count, path.instructions, int(path.partial)
     return [*facts, path.edges, nodes, path.collapsed, int(path.end is PathEnd.LOOP_EXIT)]
+
+
+_BLOCK_NAME = re.compile(r"\bblock\.(\d+)\b")
+
+
+def _routine_code(
+    counts: SourceCounts, position: int, image: CodeImage | None, sources: SourceFiles
+) -> dict[str, Any]:
+    """Return the instructions and source lines of the routine at a position of a profile.
+
+    "code": for each of the routine's blocks, in order, [address, text, position in "lines" or -1]
+    of each instruction; "lines": [file, line, text, executions], the text None where the file is
+    not there.
+    """
+    lines: dict[SourceLine, int] = {}
+    code = []
+    for block in counts.routines[position].profile.block_counts:
+        instructions = []
+        for address in range(block.start, block.end, 4):
+            line = counts.line_at(address)
+            number = -1 if line is None else lines.setdefault(line, len(lines))
+            instructions.append([f"{address:#x}", _instruction_text(image, address), number])
+        code.append(instructions)
+    known = counts.lines
+    shown = [
+        [visible(at.file), at.line, _source_text(sources, at), known[at].executions] for at in lines
+    ]
+    return {"code": code, "lines": shown}
+
+
+def _instruction_text(image: CodeImage | None, address: int) -> str:
+    """Return the instruction at an address, "" where the program is not found."""
+    if image is None:
+        return ""
+    index = image.index(address)
+    return "(no code)" if index < 0 else disassemble(int(image.words[index]), address)
+
+
+def _source_text(sources: SourceFiles, line: SourceLine) -> str | None:
+    text = sources.text(line.file)
+    if text is None or not 0 < line.line <= len(text):
+        return None
+    return visible(text[line.line - 1].expandtabs())
+
+
+def _snippets(
+    routine: PlannedRoutine, numbers: Mapping[VertexName, int]
+) -> dict[str, dict[str, Any]] | None:
+    """Return what is added to a routine; None where that is not known.
+
+    By place: "e5" is edge 5, "b5" the top of block 5, "t5" its end before its transfer. "does": the
+    actions; "cost": instructions each time; "jump": of them for the jump; "hashes": calls of the
+    hashing routine; "where": the place in words; "code": the instructions. An edge whose actions
+    are done elsewhere has "does" alone. `numbers`: of the blocks on the page.
+    """
+    plan, code, cfg = routine.plan, routine.code, routine.cfg
+    if plan is None or code is None:
+        return None
+    blocks = {block.id: numbers[cfg.name_of(block.id)] for block in cfg.blocks}
+    return {
+        **dict(_group(cfg, "e", plan.actions, code.snippets, {})),
+        **dict(_group(cfg, "b", plan.blocks, code.block_snippets, blocks)),
+        **dict(_group(cfg, "t", plan.block_ends, code.block_end_snippets, blocks)),
+    }
+
+
+def _group(
+    cfg: ControlFlowGraph,
+    letter: str,
+    actions: Mapping[int, tuple[Any, ...]],
+    made: Mapping[int, Snippet],
+    numbers: Mapping[int, int],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place in sorted({*actions, *made}):
+        planned = "; ".join(map(str, actions.get(place, ())))
+        snippet = made.get(place)
+        shown = {"does": planned} if snippet is None else _snippet(cfg, snippet, planned)
+        yield f"{letter}{numbers.get(place, place)}", shown
+
+
+def _snippet(cfg: ControlFlowGraph, snippet: Snippet, planned: str) -> dict[str, Any]:
+    def named(match: re.Match[str]) -> str:
+        return f"{cfg.blocks[int(match[1])].start:#x}"
+
+    return {
+        "does": "; ".join(map(str, snippet.actions)) or planned or NO_ACTIONS,
+        "cost": snippet.cost,
+        "jump": snippet.jump_cost,
+        "hashes": snippet.hash_calls,
+        "where": WHERE[snippet.where],
+        "code": [_BLOCK_NAME.sub(named, text) for text in snippet.text],
+    }
