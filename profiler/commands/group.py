@@ -17,9 +17,7 @@ from simprof.profiler import OWN_VERSION
 class Subcommand(NamedTuple):
     """A subcommand, a function NAME_command."""
 
-    # Its name below `profiler`: modules of the wings lie above this package, which must not import
-    # them.
-    module: str
+    module: str  # Its name: modules of the wings lie above this package, which must not import them
     summary: str  # What it does, in one line
 
 
@@ -27,66 +25,83 @@ class Subcommand(NamedTuple):
 GROUPS = MappingProxyType(
     {
         "Measure": {
-            "run": Subcommand("commands.run", "Run a program under one scheme and report."),
+            "run": Subcommand(
+                "simprof.profiler.commands.run", "Run a program under one scheme and report."
+            ),
             "compare": Subcommand(
-                "commands.compare", "Run a program under many schemes and show them in a table."
+                "simprof.profiler.commands.compare",
+                "Run a program under many schemes and show them in a table.",
             ),
             "record": Subcommand(
-                "commands.run", "Run a program once, for schemes to be measured by later."
+                "simprof.profiler.commands.run",
+                "Run a program once, for schemes to be measured by later.",
             ),
             "instrument": Subcommand(
-                "rewriting.commands.instrument",
+                "simprof.profiler.rewriting.commands.instrument",
                 "Write a program with a scheme's code in its place.",
             ),
             "verify": Subcommand(
-                "rewriting.commands.verify",
+                "simprof.profiler.rewriting.commands.verify",
                 "Run instrumented programs, and compare with what is predicted.",
             ),
             "read": Subcommand(
-                "rewriting.commands.read",
+                "simprof.profiler.rewriting.commands.read",
                 "Read what an instrumented program has counted, or a trace.",
             ),
         },
         "Look": {
             "show": Subcommand(
-                "commands.show", "Show what saved profiles hold: report, rows, source, tree, page."
+                "simprof.profiler.commands.show",
+                "Show what saved profiles hold: report, rows, source, tree, page.",
             ),
-            "diff": Subcommand("commands.several_profiles", "Compare two saved profiles."),
-            "merge": Subcommand("commands.several_profiles", "Add up saved profiles."),
+            "diff": Subcommand(
+                "simprof.profiler.commands.several_profiles", "Compare two saved profiles."
+            ),
+            "merge": Subcommand(
+                "simprof.profiler.commands.several_profiles", "Add up saved profiles."
+            ),
             "export": Subcommand(
-                "commands.export", "Write a saved profile in the format of another tool."
+                "simprof.profiler.commands.export",
+                "Write a saved profile in the format of another tool.",
             ),
-            "cfg": Subcommand("commands.cfg", "Show a program's control-flow graphs."),
+            "cfg": Subcommand(
+                "simprof.profiler.commands.cfg", "Show a program's control-flow graphs."
+            ),
         },
         "Learn": {
             "explain": Subcommand(
-                "commands.explain", "Explain a scheme on small graphs, step by step."
+                "simprof.profiler.commands.explain",
+                "Explain a scheme on small graphs, step by step.",
             )
         },
         "Evaluate": {
             "suite": Subcommand(
-                "experiments.commands.suite", "List, build and run suites of programs."
+                "simprof.profiler.experiments.commands.suite",
+                "List, build and run suites of programs.",
             ),
             "sweep": Subcommand(
-                "experiments.commands.sweep",
+                "simprof.profiler.experiments.commands.sweep",
                 "Run a grid of programs, modes and options into one file.",
             ),
             "table": Subcommand(
-                "experiments.commands.table",
+                "simprof.profiler.experiments.commands.table",
                 "Reproduce the papers' tables and graphs on a suite.",
             ),
             "regress": Subcommand(
-                "experiments.commands.regress",
+                "simprof.profiler.experiments.commands.regress",
                 "Record what programs count, and check that it stays so.",
             ),
         },
         "Set up": {
             "doctor": Subcommand(
-                "commands.set_up", "Say what is installed, what works, what is missing."
+                "simprof.profiler.commands.set_up",
+                "Say what is installed, what works, what is missing.",
             ),
-            "cache": Subcommand("commands.set_up", "List or clear the analysis cache."),
+            "cache": Subcommand(
+                "simprof.profiler.commands.set_up", "List or clear the analysis cache."
+            ),
             "completion": Subcommand(
-                "commands.set_up", "Print what a shell needs to complete commands."
+                "simprof.profiler.commands.set_up", "Print what a shell needs to complete commands."
             ),
         },
     }
@@ -107,7 +122,7 @@ class LazyGroup(click.Group):
         """Import and return a subcommand; None where there is none of that name."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        module = import_module(f"simprof.profiler.{SUBCOMMANDS[cmd_name].module}")
+        module = import_module(SUBCOMMANDS[cmd_name].module)
         command: click.Command = getattr(module, f"{cmd_name}_command")
         return command
 
