@@ -11,7 +11,6 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import TakenPart
@@ -343,6 +342,8 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
     size = COUNTER_SIZE * (plan.edge_counters + named)
     size += SLOT_SIZE * sum(plan.numbers)
     if plan.table is CounterTable.HASH:
+        from simprof.profiler.code.hash_routine import TableLayout
+
         layout = TableLayout()
         return size + layout.pool + layout.node_size * (executed_paths - named)
     return size + COUNTER_SIZE * plan.path_counters

@@ -16,13 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from simprof.profiler.code.hash_routine import (
-    BUCKETS,
-    HASH_MULTIPLIER,
-    HASH_SHIFT,
-    WORD_COUNTS,
-    hash_costs,
-)
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EngineMemory, HashWork, Operation
 from simprof.profiler.engine.products import Player, Products, RoutineProduct, hash_operation
@@ -47,19 +40,21 @@ PathPlanner = Callable[[int], InstrumentationPlan | None]
 
 def cost_words(machine: MachineKind) -> Array:
     """Return what the kernel must know of the hashing routine (`hash_routine`) of `machine`."""
+    from simprof.profiler.code import hash_routine  # where no scheme counts, nobody asks
+
     # One row for each number of words that a key may have.
-    rows = np.zeros((len(WORD_COUNTS), kernels.COST_WORDS), np.int64)
-    for row, words in zip(rows, WORD_COUNTS, strict=True):
-        costs = hash_costs(machine, words)
+    rows = np.zeros((len(hash_routine.WORD_COUNTS), kernels.COST_WORDS), np.int64)
+    for row, words in zip(rows, hash_routine.WORD_COUNTS, strict=True):
+        costs = hash_routine.hash_costs(machine, words)
         row[kernels.COST_REMEMBERED] = costs.remembered
         row[kernels.COST_HIT] = costs.hit
         row[kernels.COST_INSERT] = costs.insert
         row[kernels.COST_BACK_HIT] = costs.back_edge_hit
         row[kernels.COST_BACK_INSERT] = costs.back_edge_insert
         row[kernels.COST_STEP] = costs.step
-    rows[:, kernels.BUCKET_MASK] = BUCKETS - 1
-    rows[:, kernels.HASH_MULTIPLIER] = HASH_MULTIPLIER
-    rows[:, kernels.HASH_SHIFT] = HASH_SHIFT
+    rows[:, kernels.BUCKET_MASK] = hash_routine.BUCKETS - 1
+    rows[:, kernels.HASH_MULTIPLIER] = hash_routine.HASH_MULTIPLIER
+    rows[:, kernels.HASH_SHIFT] = hash_routine.HASH_SHIFT
     return rows.ravel()
 
 

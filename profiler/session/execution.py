@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from simprof.profiler.engine import kernels
 from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, cost_words
@@ -416,10 +417,12 @@ def _lowering(
 ) -> Lowering:
     program, edge_counts, expected = recovered.program, options.edge_counts, options.expected
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
-    graphs = recovered.routines, index.first_edge, cost_words(program.machine), stack_mask
+    counting = [scheme for scheme in schemes if scheme.slot is not None]
+    # Without schemes, no routine has a hash table.
+    costs = cost_words(program.machine) if counting else np.zeros(kernels.COST_WORDS, np.int64)
+    graphs = recovered.routines, index.first_edge, costs, stack_mask
     if options.record is not None:
         return Lowering((), *graphs, recording=options.record(index))
-    counting = [scheme for scheme in schemes if scheme.slot is not None]
 
     def weights(number: int) -> Sequence[float] | None:
         cfg = recovered.routines[number]
