@@ -13,7 +13,7 @@ Steps
 
 1. `_blocks`: what ends each block, and where it leads.
 2. `_flows`: where control goes from block to block.
-3. `_settled`: what blocks read before it is written, by liveness over these flows.
+3. `blocks.settled`: what blocks read before it is written, by liveness over these flows.
 4. `_behind_calls`: what is demanded behind calls that may come back.
 5. `_at_entries`: what is demanded where routines are entered.
 """
@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.profiler.code.liveness import CodeFacts
+from simprof.profiler.code.blocks import CodeFacts, following, settled
 from simprof.profiler.code.registers import mask
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
@@ -103,7 +103,7 @@ def carried_registers(recovered: ProgramGraphs, facts: CodeFacts) -> int:
     edges = _edges(blocks)
     flows = _flows(blocks, edges, _CHAIN[is64])
     accesses = _accesses(blocks, APPLICATION[is64] | _LINKAGE)
-    demands = _settled(accesses.read_first, accesses.kept, flows)
+    demands = settled(accesses.read_first, accesses.kept, *flows)
     found = _behind_calls(blocks, edges, accesses, demands)
     found |= _at_entries(blocks, flows, demands, _CHAIN[is64])
     return (found | mask(*map(Register, recovered.program.named_registers))) & APPLICATION[is64]
@@ -179,7 +179,7 @@ def _accesses(blocks: _Blocks, watched: int) -> _Accesses:
     for register in (r for r in R if watched >> r & 1):
         one, sets = np.uint8(mask(register)), np.uint64(mask(register))
         read, written = (each & sets != 0 for each in (reads, blocks.facts.writes))
-        first_read, first_write = _next(read)[blocks.first], _next(written)[blocks.first]
+        first_read, first_write = following(read)[blocks.first], following(written)[blocks.first]
         found.read_first[(first_read < blocks.end) & (first_read <= first_write)] |= one
         found.kept[first_write >= blocks.end] |= one
         last_read, last_write = _before(read)[blocks.end], _before(written)[blocks.end]
@@ -201,31 +201,10 @@ def _reads(facts: CodeFacts) -> NDArray[np.uint64]:
     return reads
 
 
-def _next(flags: Flags) -> Numbers:
-    """Return, by index, the first one from there on at which `flags` are set; else their length."""
-    # There is one more index than there are flags.
-    found = np.append(np.flatnonzero(flags), len(flags))
-    return np.repeat(found, np.diff(found, prepend=-1))
-
-
 def _before(flags: Flags) -> Numbers:
     """Return, by index, the last index before it at which `flags` are set, else -1; likewise."""
     found = np.append(-1, np.flatnonzero(flags))
     return np.repeat(found, np.diff(found, append=len(flags)))
-
-
-def _settled(own: Sets, kept: Sets, flows: _RegisterFlows) -> Sets:
-    """Return the least sets with `set[b] = own[b] | kept[b] & (those of targets of b's flows)`."""
-    found = own.copy()
-    changed = found != 0
-    while changed.any():
-        flowing = np.flatnonzero(changed[flows.target])
-        source, target = flows.source[flowing], flows.target[flowing]
-        before = found.copy()
-        passed = found[target] & flows.registers[flowing] & kept[source]
-        np.bitwise_or.at(found, source, passed)
-        changed = found != before
-    return found
 
 
 def _behind_calls(blocks: _Blocks, edges: _BlockEdges, accesses: _Accesses, demands: Sets) -> int:
@@ -240,7 +219,7 @@ def _behind_calls(blocks: _Blocks, edges: _BlockEdges, accesses: _Accesses, dema
     # what may be as old as the last call, or the routine's entry, behind each block
     old = np.zeros_like(kept)
     old[points] = old[blocks.recovered.arrays.entered_blocks()] = _ALL
-    old = _settled(old & kept, kept, back)
+    old = settled(old & kept, kept, *back)
     joined, arriving = np.zeros_like(kept), np.zeros_like(kept)
     joined[back.source] = _ALL
     np.bitwise_or.at(arriving, back.source, old[back.target])
@@ -274,7 +253,7 @@ def _may_return(blocks: _Blocks, edges: _BlockEdges) -> Flags:
     )
     ends = np.isin(kind, (TransferKind.TRAP_ALWAYS, TransferKind.ILLEGAL))
     ends |= np.isin(kind, _CALLS) & ~returns_for
-    padding = _next(blocks.facts.words != NOP)[blocks.first[leaving]] >= blocks.end[leaving]
+    padding = following(blocks.facts.words != NOP)[blocks.first[leaving]] >= blocks.end[leaving]
     ends |= padding & (kind == TransferKind.NONE)
     returns = np.zeros(len(arrays), np.bool_)
     returns[arrays.routine_of(leaving[~ends])] = True
@@ -287,14 +266,14 @@ def _reached(blocks: _Blocks, edges: _BlockEdges) -> Flags:
     """Return, of `edges.leaving`, what is reached without coming back to another routine's code."""
     # Where nothing says how long routines are, that stands behind a call that does not come back:
     # it begins with a `save`.
-    words = np.append(blocks.facts.words, 0)[_next(blocks.facts.words != NOP)[blocks.first]]
+    words = np.append(blocks.facts.words, 0)[following(blocks.facts.words != NOP)[blocks.first]]
     is_next = edges.is_behind_call & (words & PROLOGUE_MASK == PROLOGUE)[edges.target]
     kept = (edges.target >= 0) & ~is_next
     every = np.full(kept.sum(), _ALL)
     begun = np.zeros(len(blocks.first), np.uint8)
     begun[blocks.recovered.arrays.entered_blocks()] = 1
     flows = _RegisterFlows(edges.target[kept], edges.source[kept], every)
-    reached: Flags = _settled(begun, np.full_like(begun, _ALL), flows)[edges.leaving] != 0
+    reached: Flags = settled(begun, np.full_like(begun, _ALL), *flows)[edges.leaving] != 0
     return reached
 
 

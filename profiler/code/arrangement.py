@@ -9,7 +9,7 @@ there would have to save.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from functools import cached_property
 
 from simprof.profiler.code.body_costs import body_cost, needs_of
@@ -236,14 +236,14 @@ class _Arranger:
 
 
 def _without(site: Site, registers: int) -> Site:
-    return replace(site, live=site.live & ~registers)
+    return site._replace(live=site.live & ~registers)
 
 
 def _freed(place: EdgePlace, freed: int) -> EdgePlace:
     """Return a place of the routine's own window where spilled registers are free."""
     if not freed or not place.site.frame.depth:
         return place
-    return replace(place, site=_without(place.site, freed))
+    return place._replace(site=_without(place.site, freed))
 
 
 def _moved(place: EdgePlace, needed: Needs, context: RoutineContext) -> EdgePlace:
@@ -253,7 +253,7 @@ def _moved(place: EdgePlace, needed: Needs, context: RoutineContext) -> EdgePlac
     transfer = context.analysis.liveness.blocks[place.block].transfer
     if transfer is None or not needed.at_transfer:
         return place
-    return replace(place, position=transfer, site=context.before(place.block, transfer))
+    return place._replace(position=transfer, site=context.before(place.block, transfer))
 
 
 def choose_registers(

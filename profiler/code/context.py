@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 
 import numpy as np
 
 from simprof.profiler.code.application_registers import carried_registers
-from simprof.profiler.code.frames import EdgePlace, Frames, FrameState, Site, Slot, slots
-from simprof.profiler.code.layout import STACK_REGISTERS
-from simprof.profiler.code.liveness import (
+from simprof.profiler.code.blocks import (
     CodeFacts,
-    Liveness,
+    Placed,
+    ProgramBlocks,
     code_facts,
-    handed_over,
-    needs_place_after,
+    places_without_code,
+    program_blocks,
 )
+from simprof.profiler.code.frames import EdgePlace, Frames, FrameState, Site, Slot, Where, slots
+from simprof.profiler.code.layout import STACK_REGISTERS
+from simprof.profiler.code.liveness import Liveness, handed_over
 from simprof.profiler.code.registers import abi, least_used, mask
-from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.recovery.idioms import is_prologue
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import RegisterUse
@@ -38,15 +39,25 @@ class RoutineAnalysis:
     liveness: Liveness
     frames: Frames
 
-    @cached_property
+    @property
     def busy(self) -> int:
         """Registers that are live at the top of some block in the routine's own window."""
-        depth = 1 if self.frames.has_window else 0
-        live = 0
-        for block, live_in in enumerate(self.liveness.live_in):
-            if self.frames.before(block, 0).depth >= depth:
-                live |= live_in
-        return live
+        return self.liveness.flow.busy
+
+    @cached_property
+    def placed(self) -> Placed:
+        """Where the code of its edges goes, if none of it must stand behind delay slots."""
+        return self.place(())
+
+    def place(self, behind_slots: Iterable[int]) -> Placed:
+        """Find where that goes if the code of some edges must not precede a delay slot."""
+        cfg = self.cfg
+        entered = (cfg.edges[edge] for edge in cfg.out_edges[cfg.entry])
+        tops = {e.id: self.frames.after_save(e.target) for e in entered if e.target != cfg.exit}
+        return self.liveness.place(behind_slots, tops)
+
+
+_WHERE = (Where.SOURCE_END, Where.TARGET_TOP, Where.FALL_THROUGH, Where.STUB)
 
 
 class RoutineContext:
@@ -78,8 +89,8 @@ class RoutineContext:
         self.is64 = machine is MachineKind.SPARCV9
         self.abi = abi(self.is64, carried)
         self.analysis = analysis
-        # Edge -> where its code goes, as far as that is known (`places.find_place`)
-        self.places: dict[int, EdgePlace] = {}
+        self._placed: Placed | None = None
+        self._places: dict[int, EdgePlace] = {}  # Those of `_placed` that were asked for
         # What snippets may use at sites, as far as that is known (`writer`)
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
         self._sites: dict[tuple[int, FrameState], Site] = {}
@@ -149,53 +160,43 @@ class RoutineContext:
         for position in positions:
             yield self._site(live[position], self.analysis.frames.before(block, position))
 
-    def on_edge(self, cfg: ControlFlowGraph, edge: Edge) -> Site:
-        """Return the point on an edge, behind its source and before its target."""
-        if self.analysis is None:
-            return self.free_site
-        live = self.analysis.liveness.live_on_edge(edge.id)
-        if edge.source == cfg.entry:
-            return self._site(live, self.analysis.frames.before(edge.target, 0))
-        return self._site(live, self.analysis.frames.after(edge.source))
+    def places_of(self, cfg: ControlFlowGraph) -> Placed:
+        """Return where the code of all edges goes."""
+        if self._placed is None:
+            if self.analysis is None:
+                self._placed = places_without_code(cfg)
+            elif self.behind_slots:
+                self._placed = self.analysis.place(self.behind_slots)
+            else:
+                self._placed = self.analysis.placed
+        return self._placed
 
-    def end_position(self, edge: Edge) -> int | None:
-        """Return where code for `edge` goes at the end of its source, None where it cannot go."""
-        # That is before the source's control transfer and its delay slot, and before a `restore`
-        # that closes the routine's window. Code cannot go before a software trap.
-        if self.analysis is None:
-            return 0
-        code = self.analysis.liveness.blocks[edge.source]
-        if code.transfer is None:
-            return code.count
-        if needs_place_after(code.kind, edge.kind):
-            return None
-        return self.analysis.frames.before_restore(edge.source, code.transfer)
+    def place(self, cfg: ControlFlowGraph, edge: int) -> EdgePlace:
+        """Return where the code of an edge goes (`places`)."""
+        known = self._places.get(edge)
+        if known is None:
+            placed = self.places_of(cfg)
+            on = placed.on[edge]
+            if on != edge:
+                known = self.place(cfg, on)
+            else:
+                where, block = _WHERE[placed.where[edge]], placed.block[edge]
+                site = self.free_site
+                if self.analysis is not None:
+                    state = FrameState(placed.depth[edge], placed.lowered[edge])
+                    site = self._site(placed.live[edge], state)
+                if block < 0:
+                    known = EdgePlace(where, edge, None, None, site)
+                else:
+                    known = EdgePlace(where, edge, block, placed.position[edge], site)
+            self._places[edge] = known
+        return known
 
     @cached_property
     def shared_slots(self) -> frozenset[int]:
         """Blocks of one instruction: the delay slot of a transfer which goes on behind it."""
         # Branches lead to it, and the transfer's own fall-through or return point lies behind it.
-        if self.analysis is None:
-            return frozenset()
-        cfg = self.analysis.cfg
-        slots = set()
-        for code, block in zip(self.analysis.liveness.blocks, cfg.blocks, strict=True):
-            if code.transfer is None or block.is_slot:
-                continue
-            slot = block.start + 4 * code.transfer + 4
-            kinds = (EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
-            behind = {
-                cfg.edges[e].target for e in cfg.out_edges[block.id] if cfg.edges[e].kind in kinds
-            }
-            if any(b < len(cfg.blocks) and cfg.blocks[b].start == slot + 4 for b in behind):
-                slots.add(slot)
-        return frozenset(
-            block.id for block in cfg.blocks if not block.is_slot and block.start in slots
-        )
-
-    def entry_position(self, block: int) -> int:
-        """Return where code for an entry edge goes in `block`: behind its `save`."""
-        return 0 if self.analysis is None else self.analysis.frames.after_save(block)
+        return frozenset() if self.analysis is None else self.analysis.liveness.shared_slots
 
     @cached_property
     def free_site(self) -> Site:
@@ -250,10 +251,11 @@ class ProgramContexts:
         self._known: dict[int, RoutineContext] = {}
 
     @cached_property
-    def facts(self) -> CodeFacts:
-        """Effects of every word of the program's code."""
-        facts, rules = self._words, abi(self._recovered.program.is64, self.carried)
-        return replace(facts, handed=handed_over(facts, self._only_branched_to(), rules))
+    def blocks(self) -> ProgramBlocks:
+        """The code of the program's blocks."""
+        recovered, rules = self._recovered, abi(self._recovered.program.is64, self.carried)
+        program = program_blocks(self._words, recovered, rules)
+        return handed_over(program, recovered.routines, self._only_branched_to())
 
     @cached_property
     def carried(self) -> int:
@@ -273,17 +275,16 @@ class ProgramContexts:
         code = self._recovered.code
         return code_facts(code.words, code.place, code.transfers, self._conventional_entries())
 
-    def _only_branched_to(self) -> Iterator[ControlFlowGraph]:
-        """Yield the routines without a `save` at their beginning to which only branches lead."""
+    def _only_branched_to(self) -> Iterator[int]:
+        """Yield the routines that begin with no `save` and to which only branches lead."""
         code = self._recovered.code
         kinds, targets = code.transfers.kind, code.transfers.target
         calls = set(targets[kinds == TransferKind.CALL].tolist())
         branches = np.isin(kinds, (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS))
         others = set(targets[branches].tolist()) - calls
         for number, address in enumerate(self._recovered.arrays.addresses.tolist()):
-            saves = is_prologue(code.lists.words, code.index(address))
-            if address in others and not saves:
-                yield self._recovered.routines[number]
+            if address in others and not is_prologue(code.lists.words, code.index(address)):
+                yield number
 
     def _conventional_entries(self) -> frozenset[int]:
         # Others were found where branches lead. They may be parts of one routine of assembly
@@ -300,9 +301,8 @@ class ProgramContexts:
         if routine not in self._known:
             cfg = self._recovered.routines[routine]
             program = self._recovered.program
-            liveness = Liveness(cfg, self.facts, abi(program.is64, self.carried))
-            frames = Frames(cfg, self.facts, liveness.blocks)
-            analysis = RoutineAnalysis(cfg, liveness, frames)
+            liveness = Liveness(cfg, self.blocks, routine)
+            analysis = RoutineAnalysis(cfg, liveness, Frames(liveness))
             called = cfg.address != program.entry
             self._known[routine] = RoutineContext(
                 program.machine,

@@ -8,15 +8,16 @@ and in leaves, 1 in the body of a routine with a window. *Slots* are stack words
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from functools import cached_property
 from typing import NamedTuple
 
+from simprof.profiler.code import sites_kernel as k
+from simprof.profiler.code.blocks import BlockCode
 from simprof.profiler.code.layout import STACK_REGISTERS
-from simprof.profiler.code.liveness import BlockCode, CodeFacts
+from simprof.profiler.code.liveness import Liveness
 from simprof.profiler.code.registers import Abi
-from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.simulator.isa.assembler import Register, fits_simm13
 from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.effects import CC, Window
@@ -69,19 +70,17 @@ def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ..
 
 
 class Frames:
-    """Frame states of one routine: forward data flow from its entries."""
+    """Frame states of one routine: forward data flow from its entries (`sites_kernel.flow`)."""
 
-    def __init__(
-        self, cfg: ControlFlowGraph, facts: CodeFacts, blocks: tuple[BlockCode, ...]
-    ) -> None:
-        self._facts = facts
-        self._blocks = blocks
-        self._moving = tuple(tuple(_positions(facts.moves, code)) for code in blocks)
-        saves = [save for block in range(len(blocks)) for save in self._saves(block)]
-        self.has_window = bool(saves)
-        sizes = {size for _, _, size in saves}
-        self.frame_size = sizes.pop() if len(sizes) == 1 else None  # bytes, where it is a constant
-        self._states = self._solve(cfg)
+    def __init__(self, liveness: Liveness) -> None:
+        self._facts, self._blocks, self._flow = liveness.facts, liveness.blocks, liveness.flow
+        self.has_window = bool(self._flow.saves)
+
+    @cached_property
+    def frame_size(self) -> int | None:
+        """Bytes of the routine's frame, None where they are no constant."""
+        sizes = {size for block in self._flow.saves for _, _, size in self._saves(block)}
+        return sizes.pop() if len(sizes) == 1 else None
 
     def named_argument_words(self, abi: Abi) -> frozenset[int]:
         """Depths at which the routine itself names argument words that its caller keeps."""
@@ -98,7 +97,7 @@ class Frames:
                 base = _FP if state.depth else _SP
                 if first <= offset <= last and word >> 14 & 31 == base:
                     depths.add(min(state.depth, 1))
-            for position in self._moving[block]:
+            for position in _positions(self._facts.moves, code):
                 closes = self._facts.window[code.first + position] == Window.RESTORE
                 if closes and self.before(block, position).depth == 0:
                     depths.add(0)
@@ -106,10 +105,12 @@ class Frames:
 
     def before(self, block: int, position: int) -> FrameState:
         """State before instruction `position` of `block`."""
-        state = self._states[block]
-        for place in self._moving[block]:
-            if place < position:
-                state = self._after(self._blocks[block].first + place, state)
+        state = FrameState(self._flow.depth[block], self._flow.lowered[block])
+        code = self._blocks[block]
+        for place in _positions(self._facts.moves, code):
+            if place >= position:
+                break
+            state = self._after(code.first + place, state)
         return state
 
     def after(self, block: int) -> FrameState:
@@ -124,18 +125,14 @@ class Frames:
         """Whether an instruction lowers %sp to the end of a frame that a `save` has begun."""
         return any(begun < position <= made for begun, made, _ in self._saves(block))
 
-    def before_restore(self, block: int, position: int) -> int:
-        """Position of the first window-closing instruction before `position`, or `position`."""
-        first = self._blocks[block].first
-        for p in self._moving[block]:
-            if p < position and self._facts.window[first + p] == Window.RESTORE:
-                return p
-        return position
-
     def _saves(self, block: int) -> list[tuple[int, int, int | None]]:
         # A frame of more than 4096 bytes takes constants off %sp behind the `save`, too.
-        first, found = self._blocks[block].first, []
-        for position in self._moving[block]:
+        code = self._blocks[block]
+        first = code.first
+        found: list[tuple[int, int, int | None]] = []
+        if self._facts.shifts.find(Window.SAVE, first, first + code.count) < 0:
+            return found
+        for position in _positions(self._facts.moves, code):
             word = int(self._facts.words[first + position])
             constant = bool(word >> 13 & 1)
             if self._facts.window[first + position] == Window.SAVE:
@@ -146,35 +143,9 @@ class Frames:
         return found
 
     def _after(self, index: int, state: FrameState) -> FrameState:
-        shift = self._facts.window[index]
-        if shift == Window.SAVE:
-            return FrameState(state.depth + 1, state.lowered)
-        if shift == Window.RESTORE:
-            return FrameState(max(state.depth - 1, 0), state.lowered)
-        word = int(self._facts.words[index])
-        adjusts = word >> 13 & 1 and word >> 14 & 31 == _SP
-        op3 = word >> 19 & 63
-        if state.depth or word >> 30 != 2 or not adjusts or op3 not in (0, 4):
-            return state
-        change = -simm13(word) if op3 == 0 else simm13(word)
-        return FrameState(0, state.lowered + change)
-
-    def _solve(self, cfg: ControlFlowGraph) -> tuple[FrameState, ...]:
-        states: list[FrameState | None] = [None] * len(cfg.blocks)
-        entries = [cfg.edges[e].target for e in cfg.out_edges[cfg.entry]]
-        main = [b for b in entries if b < len(cfg.blocks) and cfg.blocks[b].start == cfg.address]
-        inside = FrameState(1 if self.has_window else 0, 0)
-        for start in (*((b, FrameState(0, 0)) for b in main), *((b, inside) for b in entries)):
-            waiting = deque([start])
-            while waiting:
-                block, state = waiting.popleft()
-                if block >= len(cfg.blocks) or states[block] is not None:
-                    continue
-                states[block] = state
-                for place in self._moving[block]:
-                    state = self._after(self._blocks[block].first + place, state)
-                waiting.extend((cfg.edges[e].target, state) for e in cfg.out_edges[block])
-        return tuple(inside if state is None else state for state in states)
+        shift, word = self._facts.shifts[index], int(self._facts.words[index])
+        lowered = k.moved_stack(shift, word, *state)
+        return FrameState(k.moved_depth(shift, state.depth), lowered)
 
 
 def _positions(flags: bytes, code: BlockCode) -> Iterator[int]:
@@ -185,8 +156,7 @@ def _positions(flags: bytes, code: BlockCode) -> Iterator[int]:
         index = flags.find(1, index + 1, end)
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(NamedTuple):
     """A point where code can be put."""
 
     # Registers that the code must leave as they are (mask as in `simprof.simulator.isa.effects`)
@@ -211,8 +181,7 @@ class Where(StrEnum):
     BLOCK = "block"  # code of a block itself, anywhere in it
 
 
-@dataclass(frozen=True)
-class EdgePlace:
+class EdgePlace(NamedTuple):
     """Where the code of an edge goes."""
 
     where: Where

@@ -26,7 +26,6 @@ block may lead to one: then the code of three edges shares one stub.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from simprof.profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
@@ -36,7 +35,7 @@ from simprof.profiler.code.snippet_parts import (
     CounterAccess,
 )
 from simprof.profiler.code.stolen import end_of
-from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import CodeLayout
@@ -44,77 +43,8 @@ from simprof.simulator.values import dataclass
 
 
 def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> EdgePlace:
-    """Return where code for edge `edge_id` goes (module docstring)."""
-    known = context.places.get(edge_id)
-    if known is None:
-        known = context.places[edge_id] = _find(cfg, edge_id, context)
-    return known
-
-
-def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> EdgePlace:
-    edge = cfg.edges[edge_id]
-    if edge.source == cfg.entry:
-        return _entry_place(cfg, edge, context)
-    if edge.source in context.shared_slots:
-        return _between(cfg, edge, Where.STUB, context)
-    into_shared = edge.target in context.shared_slots and _only_way_in(cfg, edge)
-    if edge.kind is EdgeKind.SLOT or into_shared:
-        (onward,) = cfg.out_edges[edge.target]
-        return find_place(cfg, onward, context)
-    if edge.kind is EdgeKind.CALL_RETURN:
-        if _only_way_in(cfg, edge):
-            return _top(edge, 0, context)
-        return _between(cfg, edge, Where.FALL_THROUGH, context)
-    single = len(cfg.out_edges[edge.source]) == 1 and edge.id not in context.behind_slots
-    if single and not cfg.blocks[edge.source].is_slot:
-        position = context.end_position(edge)
-        if position is not None:
-            site = context.before(edge.source, position)
-            return EdgePlace(Where.SOURCE_END, edge.id, edge.source, position, site)
-    if edge.target != cfg.exit and _only_way_in(cfg, edge):
-        return _top(edge, 0, context)
-    where = Where.FALL_THROUGH if _falls_through(cfg, edge) else Where.STUB
-    return _between(cfg, edge, where, context)
-
-
-def _top(edge: Edge, position: int, context: RoutineContext) -> EdgePlace:
-    site = context.before(edge.target, position)
-    return EdgePlace(Where.TARGET_TOP, edge.id, edge.target, position, site)
-
-
-def _between(cfg: ControlFlowGraph, edge: Edge, where: Where, context: RoutineContext) -> EdgePlace:
-    return EdgePlace(where, edge.id, None, None, context.on_edge(cfg, edge))
-
-
-def _only_way_in(cfg: ControlFlowGraph, edge: Edge) -> bool:
-    return len(cfg.in_edges[edge.target]) == 1
-
-
-def _entry_place(cfg: ControlFlowGraph, edge: Edge, context: RoutineContext) -> EdgePlace:
-    if edge.target != cfg.exit and _only_way_in(cfg, edge):
-        return _top(edge, context.entry_position(edge.target), context)
-    in_line = len(cfg.out_edges[cfg.entry]) == 1 or not _is_fallen_into(cfg, edge.target)
-    return _between(cfg, edge, Where.FALL_THROUGH if in_line else Where.STUB, context)
-
-
-def _is_fallen_into(cfg: ControlFlowGraph, block: int) -> bool:
-    """Whether the code before `block` runs on into it."""
-    if block == cfg.exit or cfg.blocks[block].start == cfg.address:
-        return False
-    return any(_falls_through(cfg, cfg.edges[e]) for e in cfg.in_edges[block])
-
-
-def _falls_through(cfg: ControlFlowGraph, edge: Edge) -> bool:
-    if edge.kind is EdgeKind.EXIT:  # of a block with other edges: to another routine
-        others = {cfg.edges[e].kind for e in cfg.out_edges[edge.source]} - {EdgeKind.EXIT}
-        branches = others & {EdgeKind.TAKEN, EdgeKind.SLOT}
-        is_last = bool(branches) or not others
-        return is_last and EdgeKind.FALL_THROUGH not in others and not _is_slot(cfg, edge.source)
-    return edge.kind in (EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
-
-
-def _is_slot(cfg: ControlFlowGraph, vertex: int) -> bool:
-    return vertex < len(cfg.blocks) and cfg.blocks[vertex].is_slot
+    """Return where code for edge `edge_id` goes (module docstring, `sites_kernel.place`)."""
+    return context.place(cfg, edge_id)
 
 
 # -- Before the target, or in a stub
@@ -181,7 +111,7 @@ def place_edges(
     }
     for edge, place in places.items():
         if place.edge in before:
-            places[edge] = replace(place, where=Where.BEFORE_TARGET)
+            places[edge] = place._replace(where=Where.BEFORE_TARGET)
     return PlacedEdges(dict(sorted(places.items())), frozenset(jumping))
 
 
@@ -211,7 +141,7 @@ def _running_into(
             continue
         if source in context.shared_slots:
             return None
-        if not _falls_through(cfg, cfg.edges[edge]):
+        if not context.places_of(cfg).falls[edge]:
             # A branch to what stands right behind it: one edge for both ways, if it is conditional
             if has_code and cfg.blocks[source].end == cfg.blocks[target].start:
                 return None

@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from simprof.profiler.code.liveness import BlockCode, Liveness
+from simprof.profiler.code.blocks import BlockCode
+from simprof.profiler.code.liveness import Liveness
 from simprof.profiler.code.registers import members
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.simulator.isa.assembler import AssemblyError, Register

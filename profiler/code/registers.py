@@ -19,7 +19,7 @@ import numpy.typing as npt
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.effects import CC, FCC, INS, LOCALS, OUTS, Y
+from simprof.simulator.isa.effects import CC, FCC, INS, LOCALS, Y
 from simprof.simulator.values import dataclass
 
 R = Register
@@ -92,17 +92,6 @@ def abi(is64: bool, carried: int = 0) -> Abi:
 
 ABI64 = abi(True)
 ABI32 = abi(False)
-
-
-def before_save(live: int) -> int:
-    """Return the live set before a `save` whose live set after it, in the new window, is `live`."""
-    # The new ins are the old outs; old locals and ins are the caller's and stay live.
-    return live & ~(OUTS | LOCALS | INS) | (live & INS) >> 16 | LOCALS | INS
-
-
-def before_restore(live: int) -> int:
-    """Return the live set before a `restore`: old ins are the new outs, the rest is dropped."""
-    return live & ~(OUTS | LOCALS | INS) | (live & OUTS) << 16
 
 
 def save_smallest_frame(machine: MachineKind) -> Instruction:

@@ -30,6 +30,7 @@ ENGINE = (
 """Those that every run needs."""
 MODULES = (
     *ENGINE,
+    "simprof.profiler.code.sites_native",
     "simprof.profiler.recovery.exploration_native",
     "simprof.simulator.linux.native_contexts",
     "simprof.profiler.engine.landing_kernel",

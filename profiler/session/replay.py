@@ -109,7 +109,7 @@ class RecordedRun(Events):
         # registers: whether to work out now what code needs to be generated.
         self._study = replace(self._study, progress=None)
         if registers:
-            self.contexts.facts  # noqa: B018 - which keeps them
+            self.contexts.blocks  # noqa: B018 - which keeps them
 
     def edges(self, routine: int) -> int:
         """Return how many edges the graph of a routine has."""

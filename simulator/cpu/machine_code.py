@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 
 # What is compiled into C functions, and where the numbers come from that are constants there.
 SOURCES = (
+    "profiler/code/sites_kernel.py",
+    "profiler/code/sites_native.py",
     "profiler/engine/block_kernel.py",
     "profiler/engine/context_kernel.py",
     "profiler/engine/kernels.py",
@@ -44,6 +46,7 @@ SOURCES = (
     "simulator/cpu/native.py",
     "simulator/cpu/traps.py",
     "simulator/isa/decode.py",
+    "simulator/isa/effects.py",
     "simulator/isa/sparc.py",
     "simulator/linux/contexts.py",
     "simulator/linux/native_contexts.py",

@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.code.frames import FRAME_SLOTS, FrameState
-from simprof.profiler.code.registers import ABI32, ABI64, before_restore, before_save, mask
+from simprof.profiler.code.frames import FRAME_SLOTS, FrameState, Where
+from simprof.profiler.code.places import find_place
+from simprof.profiler.code.registers import ABI32, ABI64, mask
+from simprof.profiler.code.sites_kernel import before_restore, before_save
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary.program import MachineKind
@@ -194,7 +196,8 @@ def test_tail_call_needs_arguments() -> None:
     live = context.analysis.liveness.live_before(0, 2)
     assert live & mask(R.I0, R.I5, R.I7) == mask(R.I0, R.I5, R.I7)
     assert live & (LOCALS | OUTS) == 0
-    assert context.analysis.frames.before_restore(0, 2) == 2
+    leaving = find_place(program.cfg("main"), 1, context)
+    assert (leaving.where, leaving.block, leaving.position) == (Where.SOURCE_END, 0, 2)
 
 
 def test_a_system_call_reads_its_arguments_only() -> None:
@@ -207,7 +210,8 @@ def test_a_system_call_reads_its_arguments_only() -> None:
     live = context.analysis.liveness.live_before(0, 1)
     assert live & mask(R.G1, R.G2, R.G3, R.G4, R.O4) == mask(R.G1, R.O4)
     cfg = program.cfg("getpid")
-    assert context.end_position(cfg.edges[edge_of(cfg, EdgeKind.FALL_THROUGH)]) is None
+    behind = find_place(cfg, edge_of(cfg, EdgeKind.FALL_THROUGH), context)
+    assert behind.where is Where.TARGET_TOP
 
 
 def test_callers_of_a_program_counter_thunk_rely_on_every_register() -> None:

@@ -356,5 +356,6 @@ def make_plan(
 
 def jumping(cfg: ControlFlowGraph) -> frozenset[int]:
     """Return the edges whose code needs a jump, as far as the graph alone tells (BL94 6.3)."""
-    places = (find_place(cfg, edge.id, RoutineContext.free()) for edge in cfg.edges)
+    context = RoutineContext.free()
+    places = (find_place(cfg, edge.id, context) for edge in cfg.edges)
     return frozenset(edge for edge, place in enumerate(places) if place.where is Where.STUB)

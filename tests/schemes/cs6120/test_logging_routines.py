@@ -198,9 +198,9 @@ def test_live_registers_and_flags(machine: MachineKind) -> None:
     )
     for action, saved in ((LogSource(3), 3), (LogDisrupt(3), 3), (LogDestination(3), 2)):
         least = runner.run(free, (action,)).cost
-        flags = replace(free, site=replace(free.site, live=free.site.live | CC))
+        flags = replace(free, site=free.site._replace(live=free.site.live | CC))
         assert runner.run(flags, (action,)).cost == least
-        full = replace(free, site=replace(free.site, live=ALL))
+        full = replace(free, site=free.site._replace(live=ALL))
         assert runner.run(full, (action,)).cost == least + 2 * saved
 
 

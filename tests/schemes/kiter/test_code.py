@@ -178,7 +178,7 @@ def make_sample(rng: random.Random, machine: MachineKind, mode: int, memory: flo
     live = case.site.live
     for register in registers:
         live &= ~(0 if register is None else 1 << register)
-    case.site = replace(case.site, live=live)
+    case.site = case.site._replace(live=live)
     layout = replace(case.access.layout, words_base=ARRAYS_BASE + 0x20000)
     case.access = replace(case.access, register=registers[0], others=registers[1:], layout=layout)
     itr = rng.randrange(k)
