@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.profiler.code.blocks import CodeFacts, following, settled
+from simprof.profiler.code.blocks import Accesses, CodeFacts, accesses, following, settled
 from simprof.profiler.code.registers import mask
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
@@ -78,14 +78,6 @@ class _BlockEdges(NamedTuple):
     leaving: Numbers  # Blocks with an edge to EXIT, ascending
 
 
-class _Accesses(NamedTuple):
-    """Which registers each block reads before it writes them, does not write, writes at last."""
-
-    read_first: Sets
-    kept: Sets
-    written_last: Sets
-
-
 class _RegisterFlows(NamedTuple):
     """Where control goes from block to block, and which registers' values go with it."""
 
@@ -102,9 +94,10 @@ def carried_registers(recovered: ProgramGraphs, facts: CodeFacts) -> int:
     blocks = _blocks(recovered, facts)
     edges = _edges(blocks)
     flows = _flows(blocks, edges, _CHAIN[is64])
-    accesses = _accesses(blocks, APPLICATION[is64] | _LINKAGE)
-    demands = settled(accesses.read_first, accesses.kept, *flows)
-    found = _behind_calls(blocks, edges, accesses, demands)
+    watched, reads = APPLICATION[is64] | _LINKAGE, _reads(facts)
+    used = accesses(blocks.first, blocks.end, reads, facts.writes, watched)
+    demands = settled(used.read_first, used.kept, *flows)
+    found = _behind_calls(blocks, edges, used, demands)
     found |= _at_entries(blocks, flows, demands, _CHAIN[is64])
     return (found | mask(*map(Register, recovered.program.named_registers))) & APPLICATION[is64]
 
@@ -173,20 +166,6 @@ def _block_at(blocks: _Blocks, words: Numbers) -> Numbers:
     return np.where(known, found, UNKNOWN_BLOCK)
 
 
-def _accesses(blocks: _Blocks, watched: int) -> _Accesses:
-    reads = _reads(blocks.facts)
-    found = _Accesses(*np.zeros((3, len(blocks.first)), np.uint8))
-    for register in (r for r in R if watched >> r & 1):
-        one, sets = np.uint8(mask(register)), np.uint64(mask(register))
-        read, written = (each & sets != 0 for each in (reads, blocks.facts.writes))
-        first_read, first_write = following(read)[blocks.first], following(written)[blocks.first]
-        found.read_first[(first_read < blocks.end) & (first_read <= first_write)] |= one
-        found.kept[first_write >= blocks.end] |= one
-        last_read, last_write = _before(read)[blocks.end], _before(written)[blocks.end]
-        found.written_last[(last_write >= blocks.first) & (last_read <= last_write)] |= one
-    return found
-
-
 def _reads(facts: CodeFacts) -> NDArray[np.uint64]:
     """Return what each word reads; of one that is not understood, what its fields may name."""
     # Liveness takes such a word to read everything.
@@ -201,14 +180,8 @@ def _reads(facts: CodeFacts) -> NDArray[np.uint64]:
     return reads
 
 
-def _before(flags: Flags) -> Numbers:
-    """Return, by index, the last index before it at which `flags` are set, else -1; likewise."""
-    found = np.append(-1, np.flatnonzero(flags))
-    return np.repeat(found, np.diff(found, append=len(flags)))
-
-
-def _behind_calls(blocks: _Blocks, edges: _BlockEdges, accesses: _Accesses, demands: Sets) -> int:
-    kept = accesses.kept
+def _behind_calls(blocks: _Blocks, edges: _BlockEdges, used: Accesses, demands: Sets) -> int:
+    kept = used.kept
     behind = np.flatnonzero(edges.is_behind_call & (edges.target >= 0))
     behind = behind[demands[edges.target[behind]] != 0]
     callers = edges.source[behind]
@@ -227,7 +200,7 @@ def _behind_calls(blocks: _Blocks, edges: _BlockEdges, accesses: _Accesses, dema
     np.bitwise_or.at(needed, back.target, demands[back.source])
     left = np.zeros(len(blocks.recovered.arrays) + 1, np.uint8)
     routine = blocks.recovered.arrays.routine_of(np.arange(len(kept)))
-    np.bitwise_or.at(left, routine, accesses.written_last & ~needed)
+    np.bitwise_or.at(left, routine, used.written_last & ~needed)
     left[-1] = _ALL  # by a callee that is not known
     callee = _block_at(blocks, blocks.target[callers])
     callee = np.where(callee < 0, -1, blocks.recovered.arrays.routine_of(callee))

@@ -248,10 +248,12 @@ def _freed(place: EdgePlace, freed: int) -> EdgePlace:
 
 def _moved(place: EdgePlace, needed: Needs, context: RoutineContext) -> EdgePlace:
     """Return the place of code that must stand right before its block's transfer."""
-    if place.where is not Where.SOURCE_END or place.block is None or context.analysis is None:
+    if not needed.at_transfer or place.where is not Where.SOURCE_END or place.block is None:
+        return place
+    if context.analysis is None:
         return place
     transfer = context.analysis.liveness.blocks[place.block].transfer
-    if transfer is None or not needed.at_transfer:
+    if transfer is None:
         return place
     return place._replace(position=transfer, site=context.before(place.block, transfer))
 

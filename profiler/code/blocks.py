@@ -42,6 +42,7 @@ _SECOND_FORM = np.uint32(0xC1FFC000)
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Masks = npt.NDArray[np.uint64]
 Sets = npt.NDArray[np.uint8]  # Sets of %g1 to %g5
 
 
@@ -355,6 +356,25 @@ def places_without_code(cfg: ControlFlowGraph) -> Placed:
     return _place(given, (), {})
 
 
+class Accesses(NamedTuple):
+    """Which registers each block reads before it writes them, does not write, writes at last."""
+
+    read_first: Sets
+    kept: Sets
+    written_last: Sets
+
+
+def accesses(
+    begins: Numbers, stops: Numbers, reads: Masks, writes: Masks, watched: int
+) -> Accesses:
+    """Return how blocks use the registers `watched`; they have the words `begins` to `stops`."""
+    found = Accesses(*np.zeros((3, len(begins)), np.uint8))
+    arrays = {"begins": begins, "stops": stops, "demanded": reads, "writes": writes}
+    given = {name: _part(each) for name, each in (arrays | found._asdict()).items()}
+    _call(k.access, _sizes(0, len(begins), 0, watched) | given, ())
+    return found
+
+
 def settled(own: Sets, kept: Sets, readers: Numbers, givers: Numbers, passing: Sets) -> Sets:
     """Return the least sets with `set[b] = own[b] | kept[b] & (what b gets)`.
 
@@ -364,7 +384,7 @@ def settled(own: Sets, kept: Sets, readers: Numbers, givers: Numbers, passing: S
     arrays: dict[str, npt.NDArray[Any]] = {
         "readers": readers, "givers": givers, "passing": passing, "kept": kept, "sets": sets,
     }  # fmt: skip
-    given = {name: (_Column.of(each), 0, len(each)) for name, each in arrays.items()}
+    given = {name: _part(each) for name, each in arrays.items()}
     _call(k.settle, _sizes(0, len(readers), 0, 0) | given, ())
     return sets
 
@@ -444,6 +464,10 @@ class _Column:
 
 _SIGNED: dict[str, type[np.generic]] = {"uint64": np.int64, "bool": np.uint8}
 _Part = tuple[_Column, int, int]  # of an array: its first element, and how many
+
+
+def _part(numbers: npt.NDArray[Any]) -> _Part:
+    return _Column.of(numbers), 0, len(numbers)
 
 
 def _room(names: Iterable[str], length: int) -> dict[str, _Part]:

@@ -94,6 +94,7 @@ class RoutineContext:
         # What snippets may use at sites, as far as that is known (`writer`)
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
         self._sites: dict[tuple[int, FrameState], Site] = {}
+        self._in_blocks: dict[int, tuple[Site, ...]] = {}
         self._others: dict[RegisterUse, RoutineContext] = {use: self}
 
     @classmethod
@@ -149,16 +150,17 @@ class RoutineContext:
 
     def before(self, block: int, position: int) -> Site:
         """Return the point before instruction `position` of `block`."""
-        return next(self.sites(block, range(position, position + 1)))
+        return self.free_site if self.analysis is None else self.sites(block)[position]
 
-    def sites(self, block: int, positions: range) -> Iterator[Site]:
-        """Yield the points before the instructions at ascending `positions` of `block`."""
-        if self.analysis is None:
-            yield from (self.free_site for _ in positions)
-            return
-        live = self.analysis.liveness.live_in_block(block)
-        for position in positions:
-            yield self._site(live[position], self.analysis.frames.before(block, position))
+    def sites(self, block: int) -> tuple[Site, ...]:
+        """Return the points before the instructions of `block`, and that at its end."""
+        known = self._in_blocks.get(block)
+        if known is None:
+            assert self.analysis is not None
+            live = self.analysis.liveness.live_in_block(block)
+            states = self.analysis.frames.in_block(block)
+            known = self._in_blocks[block] = tuple(map(self._site, live, states))
+        return known
 
     def places_of(self, cfg: ControlFlowGraph) -> Placed:
         """Return where the code of all edges goes."""
@@ -171,26 +173,26 @@ class RoutineContext:
                 self._placed = self.analysis.placed
         return self._placed
 
-    def place(self, cfg: ControlFlowGraph, edge: int) -> EdgePlace:
-        """Return where the code of an edge goes (`places`)."""
-        known = self._places.get(edge)
-        if known is None:
-            placed = self.places_of(cfg)
-            on = placed.on[edge]
-            if on != edge:
-                known = self.place(cfg, on)
-            else:
-                where, block = _WHERE[placed.where[edge]], placed.block[edge]
-                site = self.free_site
-                if self.analysis is not None:
-                    state = FrameState(placed.depth[edge], placed.lowered[edge])
-                    site = self._site(placed.live[edge], state)
-                if block < 0:
-                    known = EdgePlace(where, edge, None, None, site)
-                else:
-                    known = EdgePlace(where, edge, block, placed.position[edge], site)
-            self._places[edge] = known
-        return known
+    def places(self, cfg: ControlFlowGraph, edges: Iterable[int]) -> dict[int, EdgePlace]:
+        """Return where the code of some edges goes (`places`)."""
+        where, on, blocks, positions, *points, _ = self.places_of(cfg)
+        known, has_code, site = self._places, self.analysis is not None, self.free_site
+        found = {}
+        for edge in edges:
+            last = on[edge]
+            place = known.get(last)
+            if place is None:
+                if has_code:
+                    live, depth, lowered = (each[last] for each in points)
+                    site = self._site(live, FrameState(depth, lowered))
+                block: int | None = blocks[last]
+                position: int | None = positions[last]
+                if block == -1:
+                    block = position = None
+                place = EdgePlace(_WHERE[where[last]], last, block, position, site)
+                known[last] = place
+            found[edge] = place
+        return found
 
     @cached_property
     def shared_slots(self) -> frozenset[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from simprof.profiler.code import sites_kernel as k
@@ -52,6 +52,7 @@ class Slot:
 # %fp (which stays), so that neither `alloca` nor outgoing arguments meet them. At depth 0 they are
 # the argument words that every caller keeps for its callee above its own save area (6 words at
 # %sp + 128, with 32 bits 6 words at %sp + 68), unless the routine uses these itself.
+@lru_cache(maxsize=1 << 12)
 def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ...]:
     """Return the stack slots of snippets at a point."""
     # `frame_size`: Bytes of the routine's frame, None where they are no constant.
@@ -75,6 +76,7 @@ class Frames:
     def __init__(self, liveness: Liveness) -> None:
         self._facts, self._blocks, self._flow = liveness.facts, liveness.blocks, liveness.flow
         self.has_window = bool(self._flow.saves)
+        self._inside: dict[int, Sequence[FrameState]] = {}
 
     @cached_property
     def frame_size(self) -> int | None:
@@ -105,17 +107,26 @@ class Frames:
 
     def before(self, block: int, position: int) -> FrameState:
         """State before instruction `position` of `block`."""
-        state = FrameState(self._flow.depth[block], self._flow.lowered[block])
-        code = self._blocks[block]
-        for place in _positions(self._facts.moves, code):
-            if place >= position:
-                break
-            state = self._after(code.first + place, state)
-        return state
+        return self.in_block(block)[position]
+
+    def in_block(self, block: int) -> Sequence[FrameState]:
+        """States before the instructions of `block`, and at its end."""
+        known = self._inside.get(block)
+        if known is None:
+            code, state = (
+                self._blocks[block],
+                FrameState(self._flow.depth[block], self._flow.lowered[block]),
+            )
+            found = [state] * (code.count + 1)
+            for place in _positions(self._facts.moves, code):
+                state = self._after(code.first + place, state)
+                found[place + 1 :] = [state] * (code.count - place)
+            known = self._inside[block] = found
+        return known
 
     def after(self, block: int) -> FrameState:
         """State at the end of `block`, its delay slot executed."""
-        return self.before(block, self._blocks[block].count)
+        return self.in_block(block)[-1]
 
     def after_save(self, block: int) -> int:
         """Position behind the block's last `save` and what ends its frame, 0 if it has none."""

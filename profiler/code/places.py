@@ -39,12 +39,11 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import CodeLayout
-from simprof.simulator.values import dataclass
 
 
 def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> EdgePlace:
     """Return where code for edge `edge_id` goes (module docstring, `sites_kernel.place`)."""
-    return context.place(cfg, edge_id)
+    return context.places(cfg, (edge_id,))[edge_id]
 
 
 # -- Before the target, or in a stub
@@ -84,7 +83,7 @@ def place_edges(
 ) -> PlacedEdges:
     """Return where the code of the edges `actions` goes."""
     coded = sorted({*actions, *runs_into_code(cfg, actions, context)})
-    places = {edge: find_place(cfg, edge, context) for edge in coded}
+    places = context.places(cfg, coded)
     leaving = {place.edge for place in places.values() if place.where is Where.STUB}
     by_target: dict[int, list[int]] = {}
     for edge in sorted(leaving):
@@ -102,7 +101,7 @@ def place_edges(
         if chosen is not None and running is not None:
             before.add(chosen)
             leaving.update(running)
-            places.update((edge, find_place(cfg, edge, context)) for edge in running)
+            places |= context.places(cfg, running)
     leaving -= before
     jumping = {
         edge
@@ -133,7 +132,7 @@ def _running_into(
     # Between a delay slot and what follows it there is no place, nor before a copy of one.
     if target == cfg.exit or target in context.shared_slots or cfg.blocks[target].is_slot:
         return None
-    has_code = context.analysis is not None
+    has_code, placed = context.analysis is not None, context.places_of(cfg)
     running: list[int] = []
     for edge in cfg.in_edges[target]:
         source = cfg.edges[edge].source
@@ -141,14 +140,15 @@ def _running_into(
             continue
         if source in context.shared_slots:
             return None
-        if not context.places_of(cfg).falls[edge]:
+        if not placed.falls[edge]:
             # A branch to what stands right behind it: one edge for both ways, if it is conditional
             if has_code and cfg.blocks[source].end == cfg.blocks[target].start:
                 return None
             continue
-        place = find_place(cfg, edge, context)
-        is_last = not has_code or place.position in (None, cfg.blocks[source].instructions)
-        if place.edge != edge or not is_last:
+        at = placed.position[edge]
+        if placed.on[edge] != edge or (
+            has_code and at not in (-1, cfg.blocks[source].instructions)
+        ):
             return None
         running.append(edge)
     return tuple(running) if len(running) <= 1 else None
@@ -191,8 +191,7 @@ Actions = Mapping[int, tuple[Action, ...]]
 # well (`RoutineContext.shared_slots`) are those of the edge out of it.
 
 
-@dataclass(frozen=True, slots=True)
-class BlockCodePlace:
+class BlockCodePlace(NamedTuple):
     """Code before instruction `position` of block `block`, at `site`."""
 
     block: int
@@ -264,14 +263,15 @@ def _last_position(context: RoutineContext, block: int) -> int:
 def _cheapest(
     block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
 ) -> BlockCodePlace:
-    kind = known_kind(actions, access)
-    least = cost_at(access.context.free_site, actions, access, kind).cost
-    best: BlockCodePlace | None = None
-    for position, site in zip(positions, access.context.sites(block, positions), strict=True):
-        cost = cost_at(site, actions, access, kind)
-        if best is None or cost.cost < best.cost.cost:
-            best = BlockCodePlace(block, position, site, actions, cost)
+    kind, context = known_kind(actions, access), access.context
+    least = cost_at(context.free_site, actions, access, kind).cost
+    sites = (context.free_site,) if context.analysis is None else context.sites(block)
+    best: tuple[int, BodyCost] | None = None
+    for position in positions:
+        cost = cost_at(sites[position], actions, access, kind)
+        if best is None or cost.cost < best[1].cost:
+            best = position, cost
         if cost.cost <= least:
             break
     assert best is not None
-    return best
+    return BlockCodePlace(block, best[0], sites[best[0]], actions, best[1])

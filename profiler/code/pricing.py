@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -276,20 +276,21 @@ def routine_cost(
     snippets = {}
     for edge, place in arranged.places.items():
         body = body_cost(arranged.actions[edge], arranged.access, place.site)
-        jump = JUMP * (edge in arranged.jumping)
-        snippets[edge] = SnippetCost(body.size + jump, body.cost + jump, body.taken_costs)
+        snippets[edge] = _paid(body, JUMP * (edge in arranged.jumping))
     return RoutineCost(
         snippets,
-        {block: _block_cost(place.cost) for block, place in arranged.tops.items()},
-        {block: _block_cost(place.cost) for block, place in arranged.ends.items()},
+        {block: _paid(place.cost) for block, place in arranged.tops.items()},
+        {block: _paid(place.cost) for block, place in arranged.ends.items()},
         arranged.path_register,
         arranged.spill.costs,
-        {place: _block_cost(placed.cost) for place, placed in arranged.addresses.items()},
+        {place: _paid(placed.cost) for place, placed in arranged.addresses.items()},
     )
 
 
-def _block_cost(body: BodyCost) -> SnippetCost:
-    return SnippetCost(body.size, body.cost, body.taken_costs)
+@lru_cache(maxsize=1 << 12)
+def _paid(body: BodyCost, jump: int = 0) -> SnippetCost:
+    # Equal ones are one object: they are kept once.
+    return SnippetCost(body.size + jump, body.cost + jump, body.taken_costs)
 
 
 def added(

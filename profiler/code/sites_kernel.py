@@ -382,6 +382,26 @@ def _onward(
 # -- All blocks of a program
 
 
+def access(
+    size: Numbers, begins: Numbers, stops: Numbers, demanded: Numbers, writes: Numbers,
+    read_first: Numbers, kept: Numbers, written_last: Numbers,
+) -> int:  # fmt: skip
+    """Find which of the registers `size[KEPT]` blocks read before they write them, and so on.
+
+    There are `size[EDGES]` blocks, of words `begins` to `stops`; these read what is `demanded`.
+    """
+    for block in range(size[EDGES]):
+        first, written, last = 0, 0, 0
+        for word in range(begins[block], stops[block]):
+            read, replaced = demanded[word] & size[KEPT], writes[word] & size[KEPT]
+            first |= read & ~written
+            written |= replaced
+            last = last & ~read | replaced
+        read_first[block], written_last[block] = first, last
+        kept[block] = size[KEPT] & ~written
+    return 0
+
+
 def settle(
     size: Numbers, readers: Numbers, givers: Numbers, passing: Numbers, kept: Numbers, sets: Numbers
 ) -> int:

@@ -77,6 +77,15 @@ def place(at: int) -> int:
 
 
 @_as_kernel
+def access(at: int) -> int:
+    """`sites_kernel.access`."""
+    return k.access(
+        _longs(at, 0), _longs(at, 1), _longs(at, 2), _longs(at, 3), _longs(at, 4), _bytes(at, 5),
+        _bytes(at, 6), _bytes(at, 7),
+    )  # fmt: skip
+
+
+@_as_kernel
 def settle(at: int) -> int:
     """`sites_kernel.settle`."""
     return k.settle(

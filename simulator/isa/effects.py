@@ -241,6 +241,8 @@ def _state(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_
 def _floating(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:
     """FPop2: compares write an fcc, conditional moves read one (or icc, xcc, a register)."""
     fpop2 = (d.op == 2) & (d.op3 == 0x35)
+    if not fpop2.any():  # as in most pieces
+        return
     compare = fpop2 & np.isin(d.opf, (0x51, 0x52, 0x53, 0x55, 0x56, 0x57))
     writes |= np.where(compare, _fcc_set(d.rd_number), np.uint64(0))
     which = d.opf >> 6
@@ -268,6 +270,8 @@ def is_integer_vis(word: int) -> bool:
 def _vis(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:
     """VIS 1 and 2: edge, array, alignaddr and bmask use integer registers, compares write one."""
     vis = (d.op == 2) & (d.op3 == 0x36)
+    if not vis.any():
+        return
     edge = vis & (d.opf <= 0x0B)
     integer = edge | vis & np.isin(d.opf, (0x10, 0x12, 0x14, 0x18, 0x19, 0x1A))
     compare = vis & np.isin(d.opf, (0x20, 0x22, 0x24, 0x26, 0x28, 0x2A, 0x2C, 0x2E))
