@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from simprof.profiler.code import blocks
@@ -87,3 +89,46 @@ def test_routines_that_hand_each_other_registers() -> None:
     live = program.context("main").analysis
     assert live is not None
     assert live.liveness.live_before(0, 1) >> R.G4 & 1
+
+
+@pytest.mark.usefixtures("by")
+def test_registers_that_blocks_read_first_keep_and_write_last() -> None:
+    rng = random.Random(1)
+    reads, writes = np.array([[rng.getrandbits(8) & rng.getrandbits(8) for _ in range(90)]] * 2)
+    rng.shuffle(writes)
+    begins = np.array(sorted(rng.randrange(90) for _ in range(40)))
+    stops = np.minimum(begins + np.array([rng.randrange(5) for _ in begins]), 90)
+    watched = 0b110110
+    masks = reads.astype(np.uint64), writes.astype(np.uint64)
+    found = blocks.accesses(begins, stops, *masks, watched)
+    for block, (begin, stop) in enumerate(zip(begins.tolist(), stops.tolist(), strict=True)):
+        for register in (r for r in range(8) if watched >> r & 1):
+            events = [
+                event
+                for word in range(begin, stop)
+                for event, sets in (("r", reads), ("w", writes))
+                if int(sets[word]) >> register & 1
+            ]
+            is_in = [bool(int(each[block]) >> register & 1) for each in found]
+            assert is_in == [events[:1] == ["r"], "w" not in events, events[-1:] == ["w"]]
+        assert not any(int(each[block]) & ~watched for each in found)
+
+
+@pytest.mark.usefixtures("by")
+def test_sets_that_grow_along_flows() -> None:
+    rng = random.Random(2)
+    for _ in range(20):
+        own, kept = (np.array([rng.getrandbits(8) for _ in range(30)], np.uint8) for _ in "12")
+        own &= np.array([rng.getrandbits(8) & rng.getrandbits(8) for _ in range(30)], np.uint8)
+        flows = [(rng.randrange(30), rng.randrange(30), rng.getrandbits(8)) for _ in range(60)]
+        readers, givers, passing = (np.array(each) for each in zip(*flows, strict=True))
+        found = blocks.settled(own, kept, readers, givers, passing.astype(np.uint8))
+        for register in range(8):  # what is reached by any number of steps
+            sets = {block for block in range(30) if own[block] >> register & 1}
+            for _ in range(30):
+                sets |= {
+                    reader
+                    for reader, giver, passes in flows
+                    if giver in sets and passes & int(kept[reader]) & 1 << register
+                }
+            assert sets == {block for block in range(30) if found[block] >> register & 1}
