@@ -117,7 +117,7 @@ class BlockCode:
     target: int  # Address that a direct transfer goes to, or -1
 
 
-class RegisterFlow(NamedTuple):
+class RoutineFlow(NamedTuple):
     """Liveness and frames of one routine (`sites_kernel.flow`)."""
 
     # By block.
@@ -180,7 +180,7 @@ class ProgramBlocks:
             exits[branching[targets == address]] |= registers
         return replace(self, exits=exits)
 
-    def flow(self, number: int) -> RegisterFlow:
+    def flow(self, number: int) -> RoutineFlow:
         """Solve liveness and frames of routine number `number`."""
         given = self._given(number)
         found = _call(k.flow, given, _SOLVED)
@@ -190,12 +190,12 @@ class ProgramBlocks:
             column.view(first, blocks) for column, first, _ in found.values()
         )
         named, busy, *saves = sizes[k.NAMED :].tolist()
-        return RegisterFlow(
+        return RoutineFlow(
             live_in, behind, depth, lowered, named, busy, range(*saves), given | found
         )
 
     def place(
-        self, flow: RegisterFlow, behind_slots: Iterable[int], tops: Mapping[int, int]
+        self, flow: RoutineFlow, behind_slots: Iterable[int], tops: Mapping[int, int]
     ) -> Placed:
         """Find where the code of the edges of a routine goes.
 

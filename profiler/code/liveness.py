@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from simprof.profiler.code import sites_kernel as k
-from simprof.profiler.code.blocks import BlockCode, RegisterFlow, Placed, ProgramBlocks
+from simprof.profiler.code.blocks import BlockCode, Placed, ProgramBlocks, RoutineFlow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.effects import ALL
@@ -40,7 +40,7 @@ class Liveness:
         self.facts = program.facts
         self._first = int(program.graphs.first_block[number])
         self.blocks = BlockCodes(program, self._first, len(cfg.blocks))
-        self.flow: RegisterFlow = program.flow(number)
+        self.flow: RoutineFlow = program.flow(number)
         self._inside: dict[int, tuple[int, ...]] = {}
 
     @property
