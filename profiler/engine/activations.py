@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from simprof.profiler.engine import context_kernel, kernels
+from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import (
     MAXIMUM_DEPTH,
     Array,
@@ -452,6 +452,8 @@ class ThreadStacks:
         frames = np.zeros(kernels.STRIDE * (DEPTH + 1), np.int64)
         contexts = None
         if self._contexts is not None:
+            from simprof.profiler.engine import context_kernel  # few runs tell contexts apart
+
             contexts = np.zeros(context_kernel.FRAME * (DEPTH + 1), np.int64)
         words = np.array([kernels.ABNORMAL, 0, 0, 0])
         arrival = Arrival(begin, lambda: UNKNOWN)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simprof.simulator.cpu import compiled, linking
+from simprof.simulator.cpu import compiled
 
 if TYPE_CHECKING:
     import subprocess
@@ -53,6 +53,8 @@ def start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start a process that makes the machine code of modules."""
     import subprocess  # where machine code is shipped, nothing is compiled
 
+    from simprof.simulator.cpu import linking
+
     words = [sys.executable, "-c", _MAIN, json.dumps(sys.path), *modules]
     return subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=linking.environment()
@@ -61,6 +63,8 @@ def start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
 
 def main(modules: Sequence[str]) -> None:
     """Write the machine code of modules to stdout."""
+    from simprof.simulator.cpu import linking
+
     compiled.compile_here()
     for module in modules:
         importlib.import_module(module)

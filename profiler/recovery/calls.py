@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
-from simprof.profiler.recovery.exploration_kernel import NOBODY
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.simulator.isa.decode import TransferKind
 
@@ -157,6 +156,8 @@ def second_returns(recovered: ProgramGraphs) -> tuple[int, ...]:
 # code: it stores %sp and its return address in memory that is no stack.
 def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
     """Return every address to which a call may return a second time."""
+    from simprof.profiler.recovery.exploration_kernel import NOBODY  # no run needs it
+
     code, graphs, kinds = recovered.code, recovered.arrays, recovered.code.transfers.kind
     own, to = _routines_by_word(recovered)
     traps = np.flatnonzero(code.words == _GET_CONTEXT)
@@ -183,6 +184,8 @@ def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
 def _routines_by_word(recovered: ProgramGraphs) -> tuple[Numbers, Numbers]:
     """Return the routine that each word is in, and the one that its transfer leads into."""
     # `NOBODY` where there is none.
+    from simprof.profiler.recovery.exploration_kernel import NOBODY
+
     blocks = recovered.block_at
     last = np.maximum.accumulate(np.where(blocks >= 0, np.arange(len(blocks)), 0))
     targets = np.asarray(recovered.code.lists.targets)

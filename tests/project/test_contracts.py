@@ -134,6 +134,8 @@ UNUSED = (
     *(f"simprof.profiler.schemes.{each}.planner" for each in ("qpt", "tpp", "kiter", "bittrace")),
     *("numba", "llvmlite", "networkx", "elftools", "rich", "click.shell_completion", "numpy.ma"),
     *("unicorn", "simprof.simulator.binary.dwarf_lines", "simprof.profiler.engine.contexts"),
+    *("simprof.profiler.engine.context_kernel", "simprof.simulator.cpu.linking"),
+    "simprof.profiler.recovery.exploration_kernel",
     *("tempfile", "shutil", "zipfile", "importlib.resources", "random"),
     *("subprocess", "concurrent.futures", "multiprocessing", "importlib.metadata", "sqlite3"),
     *(
