@@ -72,10 +72,12 @@ def _load() -> ctypes.CDLL:
     folders = [os.path.join(each, "lib") for each in packages]  # noqa: PTH118 - of import
     name = "libunicorn.2.dylib" if sys.platform == "darwin" else "libunicorn.so.2"
     for folder in (os.environ.get("LIBUNICORN_PATH", ""), *folders, ""):
+        file = os.path.join(folder, name)  # noqa: PTH118
         try:
-            return ctypes.CDLL(os.path.join(folder, name))  # noqa: PTH118
+            return ctypes.CDLL(file)
         except OSError:
-            continue
+            if os.path.exists(file):  # noqa: PTH110
+                raise  # what the process lacks says who reports it
     raise EngineError(f"{name} of unicorn cannot be loaded: install unicorn 2.1.4")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from typing import Any
@@ -61,6 +62,9 @@ def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(name)
 
     monkeypatch.setattr(ctypes, "CDLL", lacks)
+    with pytest.raises(OSError, match=r"libunicorn"):  # it is there: something else is wrong
+        engine._load()
+    monkeypatch.setattr(os.path, "exists", lambda _: False)
     with pytest.raises(EngineError, match=r"cannot be loaded: install unicorn 2\.1"):
         engine._load()
 
