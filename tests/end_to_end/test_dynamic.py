@@ -118,6 +118,42 @@ def test_reports_name_the_module(tmp_path: Path) -> None:
     assert shown.returncode == 0 and b"twice.so:twice" in shown.stdout, shown.stderr
 
 
+# A program that needs no C library: its loader has little code, which is recovered in a second.
+START = """
+int twice(int);
+void _start(void)
+{
+    register int status asm("o0") = twice(20) + 2;
+    register long number asm("g1") = 1;
+    asm volatile("ta 0x6d" : : "r"(status), "r"(number));
+    __builtin_unreachable();
+}
+"""
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("mode", ["edges", "tpp"])
+def test_a_small_program_and_its_library_are_counted(mode: str, tmp_path: Path) -> None:
+    for name, text, flags in (
+        ("twice.so", "int twice(int x) { return 2 * x; }", ["-shared", "-fPIC"]),
+        ("main", START, ["-g", "-pie", "./twice.so"]),
+    ):
+        (tmp_path / f"{name}.c").write_text(text)
+        command = [COMPILERS["c"], "-m64", "-O2", "-nostdlib", f"{name}.c", *flags, "-o", name]
+        subprocess.run(command, check=True, cwd=tmp_path)
+    done = simprof("run", f"--mode={mode}", "--json=result", "./main", at=tmp_path)
+    assert done.returncode == 42, done.stderr
+    result = json.loads((tmp_path / "result").read_text())
+    assert result["exit"] == {"status": 42, "reason": "exit"}
+    assert result["counts"]["unattributed_instructions"] == 0
+    routines = {each["routine"]: each for each in result["routines"]}
+    assert {"_start", "twice.so:twice"} <= routines.keys()
+    assert routines["twice.so:twice"]["entered"] == 1
+    assert (routines["_start"]["file"], routines["_start"]["line"]) == (f"{tmp_path}/main.c", 4)
+    modules = [Path(each["file"]).name for each in result["program"]["modules"]]
+    assert modules == ["ld-linux.so.2", "twice.so"]
+
+
 @pytest.mark.toolchain
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     path = build(tmp_path, "64", "-pie")
