@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import DagEdge, make_dag
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import check_samples, cuts_at, find_cut_edges
@@ -177,6 +177,7 @@ def _invalid_over(
     return num_paths[edge.target] if unrolled.leaves(edge) else invalid_paths[edge.target]
 
 
+@remembers_recent
 def number_iterations(unrolled: Unrolled) -> IterationNumbering:
     """Give the valid paths of `unrolled` their numbers (algorithm 1)."""
     # Edges are valued in the order of their ids, as KITER's table 1 does. Without iterated loops
@@ -186,16 +187,23 @@ def number_iterations(unrolled: Unrolled) -> IterationNumbering:
     values, compensation = [0] * len(unrolled.edges), [0] * len(unrolled.edges)
     order: list[tuple[int, ...]] = [()] * count
     num_paths[unrolled.cfg.exit] = 1
+    target = unrolled.columns.target
+    # Paths are invalid only from these on.
+    starts = {
+        copy for copy, (vertex, _) in enumerate(unrolled.copies) if vertex in unrolled.loop_of
+    }
+    starts.add(unrolled.cfg.entry)
     for vertex in unrolled.order[1:]:
         edges = unrolled.out_edges[vertex]
         if not unrolled.loops:
-            edges = tuple(sorted(edges, key=lambda e: num_paths[unrolled.edges[e].target]))
+            edges = tuple(sorted(edges, key=lambda e: num_paths[target[e]]))
         for number in edges:
-            edge = unrolled.edges[number]
             values[number] = num_paths[vertex]
             compensation[number] = invalid_paths[vertex]
-            num_paths[vertex] += num_paths[edge.target]
-            invalid_paths[vertex] += _invalid_over(unrolled, edge, num_paths, invalid_paths)
+            num_paths[vertex] += num_paths[target[number]]
+            if vertex in starts:
+                edge = unrolled.edges[number]
+                invalid_paths[vertex] += _invalid_over(unrolled, edge, num_paths, invalid_paths)
         order[vertex] = edges
     return IterationNumbering(
         unrolled,
@@ -333,8 +341,8 @@ class _Fitter:
 
     def _fit_vertex(self, vertex: int) -> None:
         """Count the paths from a vertex; cut its edges where they are too many (EPP 5.3)."""
-        edges = [self.dag.edges[edge] for edge in self.dag.out_edges[vertex]]
-        total = sum(self.num_paths[edge.target] for edge in edges)
+        target = self.dag.columns.target
+        total = sum([self.num_paths[target[edge]] for edge in self.dag.out_edges[vertex]])
         if self.limit is not None and total > self.limit and vertex != self.cfg.entry:
             chosen, left = cuts_at(self.dag, vertex)
             self.cuts += chosen

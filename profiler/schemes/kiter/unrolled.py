@@ -169,10 +169,10 @@ class Unrolled(Dag):
 
     def copy(self, vertex: int, iteration: int) -> int:
         """Return the vertex that is this copy of a control-flow vertex."""
-        return self._ids[Copy(vertex, iteration)]
+        return self._ids[vertex, iteration]
 
     @cached_property
-    def _ids(self) -> Mapping[Copy, int]:
+    def _ids(self) -> Mapping[tuple[int, int], int]:
         return {copy: vertex for vertex, copy in enumerate(self.copies)}
 
     def leaves(self, edge: DagEdge) -> bool:
@@ -238,7 +238,10 @@ class _Unroller:
         self.back = {edge for loop in loops for edge in loop.back_edges}
         self.removed = tuple(sorted((dfs.back_edges - dfs.self_loops - self.back) | cuts))
         self.copies = [Copy(vertex, 1) for vertex in range(cfg.vertex_count)]
-        self.ids = {copy: vertex for vertex, copy in enumerate(self.copies)}
+        # By vertex and iteration: plain tuples find what named ones do, and are made sooner
+        self.ids: dict[tuple[int, int], int] = {
+            copy: vertex for vertex, copy in enumerate(self.copies)
+        }
         for loop in loops:
             for iteration in range(2, loop.iterations + 1):
                 for vertex in sorted(loop.body):
@@ -265,7 +268,11 @@ class _Unroller:
         )
 
     def _add(
-        self, source: Copy, target: Copy, cfg_edge: int | None, stands_for: Iterable[int] = ()
+        self,
+        source: tuple[int, int],
+        target: tuple[int, int],
+        cfg_edge: int | None,
+        stands_for: Iterable[int] = (),
     ) -> None:
         ends = self.ids[source], self.ids[target]
         self.edges.append(DagEdge(len(self.edges), *ends, cfg_edge, tuple(stands_for)))
@@ -278,12 +285,12 @@ class _Unroller:
             return
         step = int(cfg_edge in self.back)
         for iteration in range(1, loop.iterations - step + 1):
-            to = Copy(target, iteration + step if target in loop.body else 1)
-            self._add(Copy(source, iteration), to, cfg_edge)
+            to = target, iteration + step if target in loop.body else 1
+            self._add((source, iteration), to, cfg_edge)
 
     def _add_dummies(self) -> None:
         starts: defaultdict[int, list[int]] = defaultdict(list)
-        ends: defaultdict[Copy, list[int]] = defaultdict(list)
+        ends: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for edge in sorted({*self.removed, *self.back}):
             _, source, target, _ = self.cfg.edges[edge]
             starts[target].append(edge)
@@ -291,14 +298,14 @@ class _Unroller:
             last = loop.iterations if loop is not None else 1
             first = last if edge in self.back else 1
             for iteration in range(first, last + 1):
-                ends[Copy(source, iteration)].append(edge)
+                ends[source, iteration].append(edge)
         inner = {edge.source for edge in self.edges} | {self.cfg.exit}
         for vertex in self.dfs.preorder:
             if vertex not in inner:
-                ends.setdefault(Copy(vertex, 1), [])
-        entry, exit_copy = Copy(self.cfg.entry, 1), Copy(self.cfg.exit, 1)
+                ends.setdefault((vertex, 1), [])
+        entry, exit_copy = (self.cfg.entry, 1), (self.cfg.exit, 1)
         for target, edges in starts.items():
-            self._add(entry, Copy(target, 1), None, edges)
+            self._add(entry, (target, 1), None, edges)
         for source_copy, edges in ends.items():
             self._add(source_copy, exit_copy, None, edges)
 
@@ -312,6 +319,6 @@ class _Unroller:
             if loop is not None:
                 for iteration in range(loop.iterations, 0, -1):
                     for inner in sorted(loop.body, key=ranks.__getitem__):
-                        yield self.ids[Copy(inner, iteration)]
+                        yield self.ids[inner, iteration]
             elif vertex not in self.loop_of and vertex != self.cfg.exit:
                 yield vertex
