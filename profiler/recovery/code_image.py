@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from simprof.profiler.graphs.cfg import Block
 from simprof.simulator.binary.dynamic import EARLIER, real_address
 from simprof.simulator.binary.program import Binding, Platform, Program, Range, joined
 from simprof.simulator.errors import UnsupportedError
@@ -160,6 +161,11 @@ class CodeImage:
     def address(self, index: int) -> int:
         """Address of word `index`."""
         return self.place.address(index)
+
+    def words_of(self, block: Block) -> Sequence[int]:
+        """The instructions of a block."""
+        first = self.place.index(block.start)
+        return self.lists.words[first : first + block.instructions]
 
     def version(self, address: int, words: Sequence[int]) -> int:
         """Return where a block's code is: at its address, or in the image's part for late code."""

@@ -463,7 +463,7 @@ def acts_on_signals(recovered: ProgramGraphs, routines: Iterable[int]) -> bool:
     for number in routines:
         cfg = recovered.routines[number]
         for block in cfg.blocks:
-            last = _words(recovered, block)[-1]
+            last = recovered.code.words_of(block)[-1]
             makes = (
                 last >> 30 == 2
                 and last >> 19 & 0x3F == _TRAP
@@ -480,7 +480,7 @@ def _numbers(recovered: ProgramGraphs, cfg: ControlFlowGraph, trap: int) -> set[
     seen, work = {trap}, [trap]
     while work:
         block = work.pop()
-        words = _words(recovered, cfg.blocks[block])
+        words = recovered.code.words_of(cfg.blocks[block])
         number = _number(words[:-1] if block == trap else words)
         if number != _NOT_THERE:
             found.add(number)
@@ -492,8 +492,3 @@ def _numbers(recovered: ProgramGraphs, cfg: ControlFlowGraph, trap: int) -> set[
                 seen.add(edge.source)
                 work.append(edge.source)
     return found
-
-
-def _words(recovered: ProgramGraphs, block: Block) -> Sequence[int]:
-    first = recovered.code.index(block.start)
-    return recovered.code.lists.words[first : first + block.instructions]

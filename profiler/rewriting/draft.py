@@ -232,10 +232,8 @@ class CallPlaces:
             for block in cfg.blocks
         ):
             return False
-        words = self._code.lists.words
         for block in cfg.blocks:
-            first = (block.start - self._code.base) >> 2
-            for position, word in enumerate(words[first : first + block.instructions]):
+            for position, word in enumerate(self._code.words_of(block)):
                 if _adds_return_address(word) and not self._is_inside(number, block.id, position):
                     return True
         return False
@@ -367,11 +365,6 @@ class OldProgram:
     def word(self, address: int) -> int:
         """Return the instruction at an address."""
         return self.code.lists.words[(address - self.code.base) >> 2]
-
-    def words(self, block: Block) -> list[int]:
-        """Return the instructions of a block."""
-        first = (block.start - self.code.base) >> 2
-        return list(self.code.lists.words[first : first + block.instructions])
 
 
 class CopyDraft:

@@ -100,7 +100,11 @@ def write_branch(
         label = draft.island("island", taken.id, f"old.{target:x}")
     elif taken.kind is EdgeKind.EXIT:
         draft.arrive(target, edge=taken.id)
-        label = label or _leave(draft, taken, target, is_short(word, kind))
+        if label is None:
+            label = entry_label(target)
+            if is_short(word, kind):
+                draft.charge(Cause.LONG_BRANCHES, 1, edge=taken.id)
+                label = draft.island("island", taken.id, label)
     draft.emit(retargeted(word, kind, label or draft.block_label(taken.target)))
     if not (annulled and kind is TransferKind.BRANCH_ALWAYS):
         draft.emit(*delay_slot(draft, address, kind))
@@ -121,15 +125,6 @@ def _taken(draft: CopyDraft, block: Block, is_apart: bool) -> Edge:
     if edge is None:
         raise NotRewritableError(f"the branch before {block.end:#x} leads nowhere")
     return edge
-
-
-def _leave(draft: CopyDraft, edge: Edge, target: int, short: bool) -> str:
-    """Return the label of another routine's copy, or of an island from which it is reached."""
-    label = entry_label(target)
-    if not short:
-        return label
-    draft.charge(Cause.LONG_BRANCHES, 1, edge=edge.id)
-    return draft.island("island", edge.id, label)
 
 
 R = Register
@@ -176,16 +171,13 @@ class Jumps:
     def _apart(self) -> dict[int, _Jump]:
         """Block -> the jump that ends it, of those with tables of their own."""
         apart = {}
-        for each in sorted(self._jumps, key=self._order):
+        # Old words go to those first that can have no table of their own.
+        for each in sorted(self._jumps, key=lambda e: (self._registers(e) is not None, e.address)):
             if all(self._words.get(to, label) == label for to, label in each.ways.items()):
                 self._words.update(each.ways)
             else:
                 apart[each.block.id] = each
         return apart
-
-    def _order(self, each: _Jump) -> tuple[bool, int]:
-        """Old words go to those first that can have no table of their own."""
-        return self._registers(each) is not None, each.address
 
     @cached_property
     def _jumps(self) -> list[_Jump]:
@@ -229,9 +221,13 @@ class Jumps:
             )
         table = draft.label("table", block.id)
         start = min(each.ways) & -TABLE_ALIGNMENT
-        difference = _difference(registers, start)
-        draft.emit(*difference, asm.sethi_symbol(table, registers.free))
-        draft.emit(asm.jmpl(registers.moved, registers.free, R.G0), *slot)
+        # how far behind the start of the old code the jump leads
+        moved, free = registers.moved, registers.free
+        added: list[Register | int] = [each for each in (registers.other, registers.offset) if each]
+        difference = [asm.arithmetic("add", moved, each, moved) for each in added]
+        difference += [asm.sethi(start, free), asm.arithmetic("sub", moved, free, moved)]
+        draft.emit(*difference, asm.sethi_symbol(table, free))
+        draft.emit(asm.jmpl(moved, free, R.G0), *slot)
         draft.charge(Cause.JUMP_TABLES, len(difference) + 1, block=block.id)
         draft.copy.tables.append(_table(table, each.ways, start))
         if 4 * sum(map(len, draft.copy.tables)) > MOST_TABLE_BYTES:
@@ -265,18 +261,6 @@ class Jumps:
         kept = behind | mask(moved) | (self._scheme.named & ~own_named)
         free = next(members(~kept, order), None)
         return None if free is None else _Registers(moved, next(iter(others), None), offset, free)
-
-
-def _difference(use: _Registers, start: int) -> list[Instruction]:
-    """Leave in the jump's register how far behind the start of the old code it leads."""
-    code = [] if use.other is None else [asm.arithmetic("add", use.moved, use.other, use.moved)]
-    if use.offset:
-        code.append(asm.arithmetic("add", use.moved, use.offset, use.moved))
-    return [
-        *code,
-        asm.sethi(start, use.free),
-        asm.arithmetic("sub", use.moved, use.free, use.moved),
-    ]
 
 
 def _table(label: str, ways: Mapping[int, str], start: int) -> list[Item]:
@@ -323,15 +307,12 @@ def computed_jumps(recovered: ProgramGraphs, cfg: ControlFlowGraph) -> list[int]
             if block.is_slot or address < block.start or address not in unresolved:
                 continue
             index = recovered.code.index(address)
-            leaves = _returns(lists.words[index]) or is_restore(lists.words[index + 1])
+            word = lists.words[index]
+            returns = bool(word & _IMMEDIATE) and simm13(word) == _BEHIND_CALL
+            leaves = returns or is_restore(lists.words[index + 1])
             if lists.kinds[index] == TransferKind.JUMP and not leaves:
                 found.append(address)
     return found
-
-
-def _returns(word: int) -> bool:
-    """Whether a jump goes behind the call whose address a register holds."""
-    return bool(word & _IMMEDIATE) and simm13(word) == _BEHIND_CALL
 
 
 def needs_flags(draft: CopyDraft, block: Block, address: int) -> bool:

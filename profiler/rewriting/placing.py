@@ -43,19 +43,16 @@ class PlacedCode:
         self.copied = {stub.copied for stub in emission.stubs}
         self._with_stub = {stub.edge for stub in emission.stubs}
         self._sent = {t: stub.edge for stub in emission.stubs for t in stub.transfers}
+        # The code between blocks: by the block behind which it stands; by ENTRY edge
         self._tails: dict[int, list[Piece]] = defaultdict(list)
         self._heads: dict[int, list[Piece]] = defaultdict(list)
-        self._line_up()
-
-    def _line_up(self) -> None:
-        """Find the code between blocks: by the block behind which it stands; by ENTRY edge."""
-        cfg, context = self._draft.cfg, self._draft.context
-        for pieces in self._emission.before_label.values():
+        cfg = draft.cfg
+        for pieces in emission.before_label.values():
             for piece in pieces:
                 if piece.snippet.block is not None:  # behind the last instruction of that block
                     self._tails[piece.snippet.block].append(piece)
                     continue
-                edge = cfg.edges[find_place(cfg, piece.number, context).edge]
+                edge = cfg.edges[find_place(cfg, piece.number, draft.context).edge]
                 if edge.source == cfg.entry:
                     self._heads[edge.id].append(piece)
                 else:
@@ -178,7 +175,7 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
     return -(-(_WORD * (FRAME_SLOTS + more) + outgoing) // _BLOCK) * _BLOCK
 
 
-def more_room(words: Sequence[int], draft: CopyDraft, keeps_words: bool, asked: int) -> int:
+def more_room(draft: CopyDraft, keeps_words: bool, asked: int) -> int:
     """Return by how many bytes frames of a copy are larger.
 
     Raises NotRewritableError if nothing tells where there is room.
@@ -188,6 +185,7 @@ def more_room(words: Sequence[int], draft: CopyDraft, keeps_words: bool, asked: 
     context = draft.context
     if not draft.frames.has_window or not (asked or keeps_words):
         return 0
+    words = (word for block in draft.cfg.blocks for word in draft.program.code.words_of(block))
     more = growth(words, context, asked)
     by_sp = any(slot.base is R.SP for slot in context.free_site.slots)
     varies = any(  # something moves %sp in a frame that is complete

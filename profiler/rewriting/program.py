@@ -111,34 +111,21 @@ def place_program(
     """
     # labels: Addresses of all labels among `items` (`assign_labels`).
     places = LabelAddresses(labels, copies.entries, entry)
-    code = linked_code(items, base, places)
-    return Rewritten(
-        base, _with_distances(copies, code, base, labels), labels, _patches(copies, places)
-    )
-
-
-def _with_distances(copies: Copies, code: bytes, base: int, labels: Mapping[str, int]) -> bytes:
-    """Return the code with the constants that thunks add the new return addresses to."""
-    changed = bytearray(code)
+    code = bytearray(linked_code(items, base, places))
+    patches: dict[int, int] = {}
     for copy in copies.routines.values():
+        # the constants that thunks add the new return addresses to
         for loaded, call, thunk in copy.thunk_calls:
             new = labels[call]
             for place, word in zip((labels[loaded], new + 4), thunk.words(new), strict=True):
-                changed[place - base : place - base + 4] = word.to_bytes(4, "big")
-    return bytes(changed)
-
-
-def _patches(copies: Copies, places: LabelAddresses) -> dict[int, int]:
-    """Return the words of the old code that change."""
-    patches: dict[int, int] = {}
-    for copy in copies.routines.values():
+                code[place - base : place - base + 4] = word.to_bytes(4, "big")
         for address, label in copy.redirects.items():
             patches[address] = linked_word(jump(label), address, places)
         for site, target in copy.kept_calls.items():
             if target is not None and target in copies.entries:
-                call = asm.call(copies.entries[target])
-                patches[site] = linked_word(call, site, places)
-    return patches
+                direct = asm.call(copies.entries[target])
+                patches[site] = linked_word(direct, site, places)
+    return Rewritten(base, bytes(code), labels, patches)
 
 
 ALIGNMENT = 1024  # Of the table of conditions, which comes first
@@ -185,7 +172,7 @@ def copy_routines(
         context, code = contexts.of(number), codes.get(number)
         emission = _NOTHING if code is None else emit(cfg, context, code)
         try:
-            copies[number] = copy_routine(number, cfg, context, emission, old)
+            copies[number] = RoutineCopier(number, cfg, context, emission, old).make()
         except NotRewritableError as reason:
             left[number] = str(reason)
     while clashing := _clashing(recovered, copies, left):
@@ -262,15 +249,8 @@ def program_items(
         items += routine(machine)
     for copy in copies.routines.values():
         items += copy.items
-    items += _aligned(items, [t for copy in copies.routines.values() for t in copy.tables])
-    return items
-
-
-def _aligned(before: Sequence[Item], tables: Sequence[Sequence[Item]]) -> list[Item]:
-    """Return jump tables, each at a multiple of `TABLE_ALIGNMENT`; `before` is in front of them."""
-    items: list[Item] = []
-    position = size_of(before)
-    for table in tables:
+    position = size_of(items)
+    for table in (table for copy in copies.routines.values() for table in copy.tables):
         gap = -position % TABLE_ALIGNMENT
         items += [data_word(0)] * (gap >> 2)
         items += table
@@ -283,44 +263,36 @@ def size_of(items: Iterable[Item]) -> int:
     return 4 * sum(isinstance(item, Instruction) for item in items)
 
 
-def copy_routine(
-    number: int,
-    cfg: ControlFlowGraph,
-    context: RoutineContext,
-    emission: Emission,
-    program: OldProgram,
-) -> RoutineCopy:
-    """Return the copy of a routine.
-
-    Raises NotRewritableError if that cannot be done with certainty.
-    """
-    return _Copier(CopyDraft(number, cfg, context, program, emission.spill), emission).make()
-
-
-class _Copier:
+class RoutineCopier:
     """Copies one routine."""
 
-    def __init__(self, draft: CopyDraft, emission: Emission) -> None:
-        self._draft, self._cfg = draft, draft.cfg
+    def __init__(
+        self,
+        number: int,
+        cfg: ControlFlowGraph,
+        context: RoutineContext,
+        emission: Emission,
+        program: OldProgram,
+    ) -> None:
+        self._draft = draft = CopyDraft(number, cfg, context, program, emission.spill)
+        self._cfg = cfg
         self._scheme = PlacedCode(draft, emission)
         self._landings = RoutineEntries(draft, self._scheme)
         self._calls = CallCopies(draft, self._landings)
-        words = [word for block in draft.cfg.blocks for word in draft.program.words(block)]
-        self._jumps = Jumps(draft, self._scheme, self._ways_in())
-        self._growth = more_room(words, draft, self._scheme.keeps_words, len(self._landings.words))
-
-    def _ways_in(self) -> dict[int, str | None]:
-        """Return where the routine's entries and return points lead, by old address."""
-        entries = [
-            (e, block) for block in self._cfg.blocks for e in self._draft.entry_edges(block.id)
-        ]
-        ways: dict[int, str | None] = {
-            block.start: self._landings.way_in(edge, block.id) for edge, block in entries
+        # Old address -> where the routine's entries lead; to no single place: return points
+        ways_in: dict[int, str | None] = {
+            block.start: self._landings.way_in(edge, block.id)
+            for block in cfg.blocks
+            for edge in draft.entry_edges(block.id)
         }
-        return ways | dict.fromkeys(self._calls.returned_to)
+        self._jumps = Jumps(draft, self._scheme, ways_in | dict.fromkeys(self._calls.returned_to))
+        self._growth = more_room(draft, self._scheme.keeps_words, len(self._landings.words))
 
     def make(self) -> RoutineCopy:
-        """Return the copy."""
+        """Return the copy.
+
+        Raises NotRewritableError if that cannot be done with certainty.
+        """
         lined = [b for b in self._cfg.blocks if not b.is_slot and not self._is_apart(b)]
         for block, following in zip(lined, [*lined[1:], None], strict=True):
             self._entries(block)
@@ -376,7 +348,9 @@ class _Copier:
             if address in self._draft.program.recovered.call_aliases:
                 # `call .+8`: make the old address in %o7, then execute the slot
                 between = self._scheme.at(block.id, address + 4)
-                slot = self._in_place(block, address + 4)
+                slot = self._plain(block, address + 4)
+                if (edit := self._draft.spill.edits.get(address + 4)) is not None:
+                    slot = [*edit.before, *slot, *edit.after]
                 self._draft.emit(*constant(address, Register.O7), *between, *slot)
                 self._draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
                 address += 8
@@ -386,11 +360,6 @@ class _Copier:
             self._draft.emit(*self._calls.before(block, address), *self._plain(block, address))
             self._draft.emit(*(() if edit is None else edit.after))
             address += 4
-
-    def _in_place(self, block: Block, address: int) -> list[Instruction]:
-        """Return an instruction that is no transfer, with the loads and stores of its registers."""
-        edit, code = self._draft.spill.edits.get(address), self._plain(block, address)
-        return code if edit is None else [*edit.before, *code, *edit.after]
 
     def _plain(self, block: Block, address: int) -> list[Instruction]:
         """Return an instruction that is no transfer; `rd %pc` reads the old address."""

@@ -157,10 +157,6 @@ FIXED = ("-seed", "1")
 # Bytes: no code looks at more of an address to choose how to go through a string.
 STRING_ALIGNMENT = 64
 
-SIGNAL_NUMBERS: Mapping[str, int] = MappingProxyType(
-    {name: number for number, name in SIGNALS.items()}
-)
-
 
 @dataclass(frozen=True)
 class QemuRun:
@@ -231,22 +227,26 @@ def run(
             path_like(file, name) if file_name is None else file_name,
             *arguments,
         ]
+        # qemu hands settings on in reverse order
+        pairs = (setting.partition(b"=") for setting in reversed(environment))
         process = subprocess.Popen(
             command,
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=directory,
-            env=_settings(environment),
+            env={name: value for name, _, value in pairs},
             preexec_fn=_default_signals,
         )
         written = _wait(process, file, timeout)
         code = process.returncode
         for descriptor, data in zip((stdout, stderr), written, strict=True):
-            _write(descriptor, data)
+            while data:
+                data = data[os.write(descriptor, data) :]
         killed_by = None
         if code < 0:  # qemu dies by the host's signal, whose number may be another on SPARC
-            killed_by = SIGNAL_NUMBERS.get(signal.Signals(-code).name, -code)
+            numbers = {name: number for number, name in SIGNALS.items()}
+            killed_by = numbers.get(signal.Signals(-code).name, -code)
         instructions = None
         if plugin is not None:
             instructions = read_counts(counts, killed_by is not None)
@@ -284,12 +284,6 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _settings(environment: Sequence[bytes]) -> dict[bytes, bytes]:
-    """Return `environment` as qemu has to get it: it hands settings on in reverse order."""
-    pairs = (setting.partition(b"=") for setting in reversed(environment))
-    return {name: value for name, _, value in pairs}
-
-
 def _wait(
     process: subprocess.Popen[bytes], file: Path, timeout: float | None
 ) -> tuple[bytes, bytes]:
@@ -308,8 +302,3 @@ def _wait(
         if process.poll() is None:
             process.kill()
             process.communicate()
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

@@ -54,8 +54,8 @@ class TrialDirectory:
     def __init__(self, request: RunRequest, directory: Path) -> None:
         # request: The original program and what it sees.
         # directory: Where the runs take place; it is made here.
-        self._request, self._directory = request, directory
-        self._root = directory / "root"
+        self._request, self._root = request, directory / "root"
+        self._output, self._errors = directory / "out", directory / "err"
         # The program's file
         self.file = directory / "program" / request.program.name
         self.file.parent.mkdir(parents=True)
@@ -144,14 +144,6 @@ class TrialDirectory:
             return self._left(done.status, done.instructions)
 
     # -- what is left of it
-
-    @property
-    def _output(self) -> Path:
-        return self._directory / "out"
-
-    @property
-    def _errors(self) -> Path:
-        return self._directory / "err"
 
     def _left(self, status: int, instructions: int | None, depth: int = 0) -> ObservedRun:
         """Gather what a run has left."""

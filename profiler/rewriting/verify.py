@@ -84,8 +84,6 @@ def shared_out(items: int, workers: int, begin: Begin[T]) -> Iterator[tuple[int,
             yield number, result
 
 
-__all__ = ["EMULATOR", "QEMU", "WAYS", "ModeResult", "Verification", "verify"]
-
 _PATH_LENGTH = 64  # Bytes of a place's path, if that of the scratch directory leaves room
 
 

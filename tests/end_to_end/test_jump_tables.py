@@ -9,7 +9,8 @@ import pytest
 
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.rewriting.draft import Cause
-from simprof.profiler.rewriting.verify import EMULATOR, Verification, verify
+from simprof.profiler.rewriting.verification import EMULATOR, Verification
+from simprof.profiler.rewriting.verify import verify
 from tests.support.exact_random import BARE, WIDTHS
 from tests.support.random_programs import BEGINNING
 from tests.support.turns import turns

@@ -46,7 +46,7 @@ def tiny(
         asm.mov(1, R.O0),
         asm.mov(R.G4, R.O1),
         asm.mov(32 * width.word, R.O2),
-        *width.call(4),
+        *width.call("write"),
         *beginning,
         asm.mov(0, R.FP),
         asm.arithmetic("sub", R.SP, frame, R.SP),

@@ -52,7 +52,7 @@ def showing(machine: MachineKind) -> list[Item]:
         asm.mov(1, R.O0),
         asm.mov(first, R.O1),
         asm.arithmetic("sub", at, first, R.O2),
-        *width.call(4),
+        *width.call("write"),
     ]
 
 

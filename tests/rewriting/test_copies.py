@@ -19,7 +19,7 @@ from simprof.profiler.rewriting.draft import (
     RoutineCopy,
 )
 from simprof.profiler.rewriting.elsewhere.signals import action_cost
-from simprof.profiler.rewriting.program import copy_routine, copy_routines
+from simprof.profiler.rewriting.program import RoutineCopier, copy_routines
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
@@ -42,7 +42,8 @@ def copy_of(
     number = [cfg.name for cfg in recovered.routines].index(name)
     old = OldProgram(recovered, CallPlaces(recovered, ProgramContexts(recovered)))
     emission = Emission({}, added, ())
-    return copy_routine(number, recovered.routines[number], made.context(name), emission, old)
+    cfg, context = recovered.routines[number], made.context(name)
+    return RoutineCopier(number, cfg, context, emission, old).make()
 
 
 def shape(copy: RoutineCopy) -> list[str]:

@@ -27,7 +27,7 @@ from simprof.profiler.rewriting.elsewhere.signals import (
 )
 from simprof.profiler.rewriting.instrument import instrument_after_run
 from simprof.profiler.rewriting.qemu import EMULATORS
-from simprof.profiler.rewriting.verify import EMULATOR
+from simprof.profiler.rewriting.verification import EMULATOR
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError

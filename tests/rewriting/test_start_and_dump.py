@@ -145,7 +145,7 @@ def test_the_program_gets_the_descriptors_that_it_would_have_got(
         *asm.load_constant(NAME, R.O0, False),
         *asm.load_constant(0x601, R.O1, False),
         asm.mov(0o666, R.O2),
-        *width.call(5),
+        *width.call("open"),
         asm.mov(1, R.G1),
     ]
     extended = Extended(machine, StartMemory((), trace=STREAMS.get(kind)), tmp_path, 3, opened)
@@ -174,7 +174,7 @@ def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path
             asm.mov(1, R.O0),
             asm.mov(R.G4, R.O1),
             asm.mov(32 * width.word, R.O2),
-            *width.call(4),
+            *width.call("write"),
         ]
 
     twice: list[Item] = []

@@ -170,7 +170,13 @@ def _regenerate(trace: Path, chosen: Mapping[str, Any]) -> int:
     output, json_file, shown_paths = chosen["output"], chosen["json_file"], chosen["shown_paths"]
     counted = None if shown_paths is None else CallPaths()
     with _lines(output) as lines:
-        sink = _both(lines, counted)
+        wanting = [each for each in (lines, counted) if each is not None]
+
+        def hand_on(recovered: ProgramGraphs, blocks: Array) -> None:
+            for sink in wanting:
+                sink(recovered, blocks)
+
+        sink = hand_on if wanting else None
         found = regenerate(trace, chosen["program"], check=chosen["check"], sink=sink)
     profile = None if counted is None else counted.profile(shown_paths)
     if json_file is not None:
@@ -182,18 +188,6 @@ def _regenerate(trace: Path, chosen: Mapping[str, Any]) -> int:
     if not found.complete:
         raise RegenerationError(regeneration.problem(found, str(trace)))
     return 0
-
-
-def _both(first: BlockSink | None, second: BlockSink | None) -> BlockSink | None:
-    """Return what hands blocks to both; None where nobody wants them."""
-    if first is None or second is None:
-        return first or second
-
-    def receive(recovered: ProgramGraphs, blocks: Array) -> None:
-        first(recovered, blocks)
-        second(recovered, blocks)
-
-    return receive
 
 
 @contextmanager

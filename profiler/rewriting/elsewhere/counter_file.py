@@ -265,27 +265,21 @@ def merged(files: Sequence[CounterFile]) -> CounterFile:
     """
     first, *others = files
     for other in others:
-        _check_alike(first, other)
+        if first.header.get("trace"):
+            raise ProfileMismatchError(
+                f"{first.name} and {other.name}: traces cannot be merged: read one at a time"
+            )
+        if first.header != other.header:
+            different = _difference(first.header, other.header)
+            raise ProfileMismatchError(
+                f"{other.name} is not of the same instrumented program as {first.name}: {different}"
+            )
     if not others:
         return first
     memory = {region.address: _sum(region, files) for region in first.regions}
     frames = tuple(frames for each in files for frames in each.frames)
     ends = tuple(end for each in files for end in each.ends)
     return CounterFile(first.name, first.header, memory, frames, ends)
-
-
-def _check_alike(first: CounterFile, other: CounterFile) -> None:
-    ours, theirs = first.header, other.header
-    if first.header.get("trace"):
-        raise ProfileMismatchError(
-            f"{first.name} and {other.name}: traces cannot be merged: read one at a time"
-        )
-    if ours == theirs:
-        return
-    different = _difference(ours, theirs)
-    raise ProfileMismatchError(
-        f"{other.name} is not of the same instrumented program as {first.name}: {different}"
-    )
 
 
 def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:

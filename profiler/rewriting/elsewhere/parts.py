@@ -35,16 +35,20 @@ from simprof.profiler.schemes.definition import StreamBuffer
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, page_up
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
-from simprof.simulator.isa.sparc import O_CREAT, O_TRUNC, SYSTEM_CALL_TRAP
+from simprof.simulator.isa.sparc import (
+    O_CREAT,
+    O_TRUNC,
+    SYSTEM_CALL_TRAP,
+    SYSTEM_CALLS_64,
+)
 from simprof.simulator.values import dataclass
 
 R = Register
 
-OPEN, WRITE, CLOSE, UNLINK, MMAP, FCNTL, RENAME, EXIT_GROUP = 5, 4, 6, 10, 71, 92, 128, 188
-KILL, RT_SIGACTION, RT_SIGPROCMASK = 37, 102, 103
-# SPARC Linux's numbers of system calls, the same in both widths.
-GETPID, GETTID, STAT64 = 20, 143, 139
+# Numbers of system calls by name; those that are used here are the same in both widths.
+NUMBERS = {name: number for number, name in SYSTEM_CALLS_64.items()}
 BASE = R.L2  # The register that holds the base
+_ARGUMENTS = (R.O0, R.O1, R.O2, R.O3, R.O4, R.O5)
 # Of `rt_sigprocmask`, SPARC's number; bytes of a set of signals.
 SIG_SETMASK, SIGNAL_SET_SIZE = 4, 8
 PERMISSIONS = 0o666  # Of a file that is made
@@ -109,9 +113,20 @@ class Width:
             return asm.branch_predicted(condition, "%xcc", target)
         return asm.branch(condition, target)
 
-    def call(self, number: int) -> list[Item]:
-        """Make a system call."""
-        return [asm.mov(number, R.G1), self.trap]
+    def call(self, name: str, *arguments: int | None) -> list[Item]:
+        """Make a system call of registers and constants; None: what is in its place already."""
+        items: list[Item] = []
+        for place, argument in zip(_ARGUMENTS, arguments, strict=False):
+            if isinstance(argument, Register):
+                items.append(asm.mov(argument, place))
+            elif argument is not None:
+                items += constant(argument, place)
+        return [*items, asm.mov(NUMBERS[name], R.G1), self.trap]
+
+    def say(self, label: str, message: bytes) -> list[Part]:
+        """Write a message, whose text is at a label, to standard error."""
+        where = Reference(label, R.O1)
+        return [asm.mov(2, R.O0), where, asm.mov(len(message), R.O2), *self.call("write")]
 
     def keep(self, flags: Register) -> list[Item]:
         """Keep the condition codes; V8 has no instruction for it."""
@@ -293,12 +308,8 @@ def refusal_items(machine: MachineKind) -> tuple[Item, ...]:
         parts: list[Part] = [
             Label(label),
             *find_base(f"{label}.base"),
-            asm.mov(2, R.O0),
-            Reference(f"{label}.text", R.O1),
-            asm.mov(len(message), R.O2),
-            *width.call(WRITE),
-            asm.mov(STATUS, R.O0),
-            *width.call(EXIT_GROUP),
+            *width.say(f"{label}.text", message),
+            *width.call("exit_group", STATUS),
             *text(f"{label}.text", message),
         ]
         items += resolve(parts, f"{label}.base")

@@ -27,13 +27,9 @@ from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import abi, save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.counter_file import KILLED
 from simprof.profiler.rewriting.elsewhere.parts import (
-    EXIT_GROUP,
     FRAMES,
-    GETPID,
     HANDLER,
-    KILL,
-    RT_SIGACTION,
-    RT_SIGPROCMASK,
+    NUMBERS,
     SIG_SETMASK,
     SIGNAL_SET_SIZE,
     Part,
@@ -131,16 +127,13 @@ def _install(width: Width) -> list[Part]:
         asm.mov(SIGNAL_SET_SIZE, R.O4),
         Label(f"{INSTALL}.next"),
         asm.load("ld", at, 0, R.O0),
-        asm.mov(0, R.O1),
-        asm.mov(room, R.O2),
-        *width.call(RT_SIGACTION),
+        *width.call("rt_sigaction", None, 0, room),
         width.load(room, 0, R.O5),
         width.store(handler, room, 0),
         asm.cmp(R.O5, 0),
         *_choose(width, "e", f"{INSTALL}.default", room, R.G0, R.O1),
         asm.load("ld", at, 0, R.O0),
-        asm.mov(0, R.O2),
-        *width.call(RT_SIGACTION),
+        *width.call("rt_sigaction", None, None, 0),
         asm.arithmetic("add", at, 4, at),
         asm.cmp(at, end),
         asm.branch("ne", f"{INSTALL}.next"),
@@ -182,7 +175,7 @@ def _handle(width: Width, trace: Stream | None) -> list[Part]:
         asm.arithmetic("or", R.O7, 1, R.O7),
         asm.mov(sig, R.O0),
         save_smallest_frame(width.machine),
-        asm.mov(EXIT_GROUP, R.L0),
+        asm.mov(NUMBERS["exit_group"], R.L0),
         *leave_to_the_process(width, R.L0, LEAVE, HANDLE),
         *note_end(KILLED, sig),
         *block_signals(width),
@@ -190,20 +183,11 @@ def _handle(width: Width, trace: Stream | None) -> list[Part]:
         asm.call(BODY),
         asm.nop(),
         Label(LEAVE),
-        *_to_default(width, sig),
-        *_die(width, sig),
-    ]
-
-
-def _to_default(width: Width, sig: Register) -> list[Part]:
-    return [
+        # the default again
         asm.sethi(FRAMES, R.O1),
         *(asm.store("st", R.G0, R.O1, offset) for offset in range(0, 32, 4)),
-        asm.mov(sig, R.O0),
-        asm.mov(0, R.O2),
-        asm.mov(0, R.O3),
-        asm.mov(SIGNAL_SET_SIZE, R.O4),
-        *width.call(RT_SIGACTION),
+        *width.call("rt_sigaction", sig, None, 0, 0, SIGNAL_SET_SIZE),
+        *_die(width, sig),
     ]
 
 
@@ -218,15 +202,12 @@ def _die(width: Width, sig: Register) -> list[Part]:
         asm.mov(-1, R.O4),
         asm.store("st", R.O5, R.O1, low),
         asm.store("st", R.O4, R.O1, high),
-        asm.mov(SIG_SETMASK, R.O0),
-        asm.mov(SIGNAL_SET_SIZE, R.O3),
-        *width.call(RT_SIGPROCMASK),
-        *width.call(GETPID),
-        asm.mov(sig, R.O1),
-        *width.call(KILL),
+        *width.call("rt_sigprocmask", SIG_SETMASK, None, None, SIGNAL_SET_SIZE),
+        *width.call("getpid"),
+        *width.call("kill", None, sig),
         Label(OVER),
         asm.arithmetic("add", sig, 128, R.O0),  # it was blocked by another thread, say
-        *width.call(EXIT_GROUP),
+        *width.call("exit_group"),
     ]
 
 
@@ -260,7 +241,11 @@ def _action(width: Width) -> list[Part]:
         asm.cmp(R.O5, ours),
         *_choose(width, "e", f"{ACTION}.ours", R.G0, R.O5, R.O5),
         width.store(R.O5, old, 0),
-        *_absolute(R.I0),  # the older call's numbers may be negative
+        # the older call's numbers may be negative
+        asm.shift("sra", R.I0, 0, R.I0),
+        asm.shift("sra", R.I0, 31, R.O5),
+        asm.arithmetic("xor", R.I0, R.O5, R.I0),
+        asm.arithmetic("sub", R.I0, R.O5, R.I0),
         *_stand_again(width, room, ours),
         asm.mov(number, R.G1),
         *(width.put_back(carry) or [asm.arithmetic("subcc", R.G0, carry, R.G0)]),
@@ -270,27 +255,13 @@ def _action(width: Width) -> list[Part]:
     ]
 
 
-def _absolute(register: Register) -> list[Item]:
-    return [
-        asm.shift("sra", register, 0, register),
-        asm.shift("sra", register, 31, R.O5),
-        asm.arithmetic("xor", register, R.O5, register),
-        asm.arithmetic("sub", register, R.O5, register),
-    ]
-
-
 def _stand_again(width: Width, room: Register, ours: Register) -> list[Part]:
     """Install our handler if the default is there and ends the program."""
     wanted = R.O5
     return [
         asm.mov(_UNUSED, R.O0),
         width.store(R.O0, room, 0),
-        asm.mov(R.I0, R.O0),
-        asm.mov(0, R.O1),
-        asm.mov(room, R.O2),
-        asm.mov(0, R.O3),
-        asm.mov(SIGNAL_SET_SIZE, R.O4),
-        *width.call(RT_SIGACTION),
+        *width.call("rt_sigaction", R.I0, 0, room, 0, SIGNAL_SET_SIZE),
         width.load(room, 0, R.O1),
         width.store(ours, room, 0),
         *asm.load_constant(_MASK, wanted, False),
@@ -305,7 +276,7 @@ def _stand_again(width: Width, room: Register, ours: Register) -> list[Part]:
         asm.mov(R.I0, R.O0),
         asm.mov(0, R.O2),
         width.load(room, _RESTORER_WORD * width.word, R.O3),
-        *width.call(RT_SIGACTION),
+        *width.call("rt_sigaction"),
     ]
 
 

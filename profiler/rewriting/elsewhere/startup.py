@@ -25,19 +25,13 @@ from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.rewriting.elsewhere.parts import (
-    CLOSE,
-    EXIT_GROUP,
-    FCNTL,
     LONGEST_NAME,
-    MMAP,
     NAME,
     NAME_LENGTH,
-    OPEN,
     PART,
     PERMISSIONS,
     START_STACK,
     STATUS,
-    WRITE,
     Auxiliary,
     Part,
     Reference,
@@ -113,7 +107,9 @@ def start_items(machine: MachineKind, memory: StartMemory) -> tuple[Item, ...]:
         *append(PART_SUFFIX),
         *([asm.call(INSTALL), asm.nop()] if memory.signals else []),
         *_leave(width),
-        *_refuse(width),
+        Label(f"{START}.refuse"),
+        *width.say(f"{START}.no_memory", _NO_MEMORY),
+        *width.call("exit_group", STATUS),
         *words(f"{START}.auxiliary", (w for _, v in auxiliary for w in (v >> 32, v & MASK32))),
         *text(f"{START}.no_memory", _NO_MEMORY),
         *(text(f"{START}.no_trace", _NO_TRACE) if memory.trace else []),
@@ -136,12 +132,7 @@ def _map(width: Width) -> list[Part]:
         Label(f"{START}.map"),
         asm.load("ld", AT, 0, WHERE),
         asm.load("ld", AT, 4, R.O1),
-        asm.mov(WHERE, R.O0),
-        asm.mov(_READ_AND_WRITE, R.O2),
-        *constant(flags, R.O3),
-        asm.mov(-1, R.O4),
-        asm.mov(0, R.O5),
-        *width.call(MMAP),
+        *width.call("mmap", WHERE, None, _READ_AND_WRITE, flags, -1, 0),
         asm.cmp(R.O0, WHERE),  # the number of an error is no such address
         asm.branch("ne", f"{START}.refuse"),
         asm.arithmetic("add", AT, 8, AT),
@@ -186,18 +177,6 @@ def _leave(width: Width) -> list[Part]:
         *(asm.mov(0, register) for register in clear),
         asm.branch("a", ENTRY),
         asm.restore(),
-    ]
-
-
-def _refuse(width: Width) -> list[Part]:
-    return [
-        Label(f"{START}.refuse"),
-        asm.mov(2, R.O0),
-        Reference(f"{START}.no_memory", R.O1),
-        asm.mov(len(_NO_MEMORY), R.O2),
-        *width.call(WRITE),
-        asm.mov(STATUS, R.O0),
-        *width.call(EXIT_GROUP),
     ]
 
 
@@ -340,18 +319,12 @@ def open_trace(width: Width, trace: Stream) -> list[Part]:
     file, wanted, buffer = AT, WHERE, trace.buffer
     return [
         *append(TRACE_SUFFIX),
-        asm.sethi(PART, R.O0),
-        *constant(to_write(width), R.O1),
-        asm.mov(PERMISSIONS, R.O2),
-        *width.call(OPEN),
+        *width.call("open", PART, to_write(width), PERMISSIONS),
         width.branch("cs", f"{START}.untraced"),
         asm.mov(R.O0, file),
         asm.mov(_HIGH_DESCRIPTOR, wanted),
         Label(f"{START}.move"),
-        asm.mov(file, R.O0),
-        asm.mov(_F_DUPFD_CLOEXEC, R.O1),
-        asm.mov(wanted, R.O2),
-        *width.call(FCNTL),
+        *width.call("fcntl", file, _F_DUPFD_CLOEXEC, wanted),
         width.branch("cc", f"{START}.moved"),
         asm.shift("srl", wanted, 1, wanted),
         asm.cmp(wanted, 0),
@@ -360,16 +333,12 @@ def open_trace(width: Width, trace: Stream) -> list[Part]:
         asm.branch("a", f"{START}.opened"),
         asm.nop(),
         Label(f"{START}.untraced"),
-        asm.mov(2, R.O0),
-        Reference(f"{START}.no_trace", R.O1),
-        asm.mov(len(_NO_TRACE), R.O2),
-        *width.call(WRITE),
+        *width.say(f"{START}.no_trace", _NO_TRACE),
         asm.branch("a", f"{START}.opened"),
         asm.mov(-1, file),
         Label(f"{START}.moved"),
         asm.mov(R.O0, wanted),
-        asm.mov(file, R.O0),
-        *width.call(CLOSE),
+        *width.call("close", file),
         asm.mov(wanted, file),
         Label(f"{START}.opened"),
         asm.sethi(buffer.end, R.O0),

@@ -33,30 +33,21 @@ from collections.abc import Iterator, Sequence
 from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import save_smallest_frame
-from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE, FileRegion
+from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, LAST_LINE
 from simprof.profiler.rewriting.elsewhere.parts import (
-    CLOSE,
     END,
-    EXIT_GROUP,
     FRAMES,
     FRAMES_END,
-    GETPID,
-    GETTID,
     NAME,
     NAME_LENGTH,
-    OPEN,
+    NUMBERS,
     PART,
     PERMISSIONS,
     PROCESS,
-    RENAME,
-    RT_SIGPROCMASK,
     SIG_SETMASK,
     SIGNAL_SET_SIZE,
     START_STACK,
-    STAT64,
     TARGET,
-    UNLINK,
-    WRITE,
     Part,
     Reference,
     StartMemory,
@@ -101,7 +92,10 @@ def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tupl
         *width.keep(_FLAGS),
         flush_windows(machine),
         *find_base(f"{DUMP}.base"),
-        *_open(width),
+        *choose_file(width, DUMP),
+        *width.call("open", None, to_write(width), PERMISSIONS),
+        width.branch("cs", _FAILED),
+        asm.mov(R.O0, _FILE),
         *_header_and_regions(width, len(header), bool(memory.dumped)),
         *write_frames(width, _write(width)),
         *_finish(width),
@@ -112,19 +106,21 @@ def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tupl
         *text(f"{DUMP}.behind", _BEHIND_NAME),
         *words(
             f"{DUMP}.regions",
-            (word for region in memory.dumped for word in _extent(region)),
+            # where a region begins, and its bytes or else where the word with its end is
+            (
+                word
+                for region in memory.dumped
+                for word in (
+                    region.address,
+                    0 if region.is_table else region.size,
+                    region.free if region.is_table else 0,
+                )
+            ),
         ),
         Label(f"{DUMP}.regions_end"),
         *text(f"{DUMP}.header", header),
     ]
     return resolve(parts, f"{DUMP}.base")
-
-
-def _extent(region: FileRegion) -> tuple[int, int, int]:
-    """Return where a region begins, and its bytes or else where the word with its end is."""
-    if region.is_table:
-        return region.address, 0, region.free
-    return region.address, region.size, 0
 
 
 def _entries(width: Width, trace: Stream | None) -> list[Part]:
@@ -160,10 +156,7 @@ def block_signals(width: Width) -> list[Part]:
         asm.mov(-1, R.O2),
         asm.store("st", R.O2, R.O1, 0),
         asm.store("st", R.O2, R.O1, 4),
-        asm.mov(SIG_SETMASK, R.O0),
-        asm.mov(0, R.O2),
-        asm.mov(SIGNAL_SET_SIZE, R.O3),
-        *width.call(RT_SIGPROCMASK),
+        *width.call("rt_sigprocmask", SIG_SETMASK, None, 0, SIGNAL_SET_SIZE),
     ]
 
 
@@ -187,17 +180,6 @@ def last_tokens(trace: Stream) -> list[Part]:
     ]
 
 
-def _open(width: Width) -> list[Part]:
-    return [
-        *choose_file(width, DUMP),
-        *constant(to_write(width), R.O1),
-        asm.mov(PERMISSIONS, R.O2),
-        *width.call(OPEN),
-        width.branch("cs", _FAILED),
-        asm.mov(R.O0, _FILE),
-    ]
-
-
 def _write(width: Width) -> list[Part]:
     """Write %o2 bytes from %o1 on, or give up."""
     return [asm.call(_PUT), asm.nop(), width.branch("cs", _CUT), asm.nop()]
@@ -207,8 +189,7 @@ def _put(width: Width) -> list[Part]:
     """Return the leaf that writes %o2 bytes from %o1 on; carry tells that it could not."""
     return [
         Label(_PUT),
-        asm.mov(_FILE, R.O0),
-        *width.call(WRITE),
+        *width.call("write", _FILE),
         width.branch("cs", f"{_PUT}.end"),
         asm.nop(),
         asm.arithmetic("subcc", R.O2, R.O0, R.O2),
@@ -252,13 +233,11 @@ def _finish(width: Width) -> list[Part]:
         Reference(f"{DUMP}.trailer", R.O1),
         asm.mov(len(LAST_LINE), R.O2),
         *_write(width),
-        asm.mov(_FILE, R.O0),
-        *width.call(CLOSE),
+        *width.call("close", _FILE),
         width.branch("cs", _GONE),
         asm.sethi(RUNTIME_DATA, R.O0),
         asm.load("ld", R.O0, TARGET, R.O0),
-        asm.sethi(NAME, R.O1),
-        *width.call(RENAME),  # of a name to itself: nothing
+        *width.call("rename", None, NAME),  # of a name to itself: nothing
         width.branch("cs", _GONE),
         asm.nop(),
         Label(_DONE),
@@ -273,23 +252,20 @@ def _give_up(width: Width) -> list[Part]:
     """Remove what has been written, and say so."""
     return [
         Label(_CUT),
-        asm.mov(_FILE, R.O0),
-        *width.call(CLOSE),
+        *width.call("close", _FILE),
         Label(_GONE),
-        asm.sethi(PART, R.O0),
-        *width.call(UNLINK),  # there is none where a device is written
+        *width.call("unlink", PART),  # there is none where a device is written
         Label(_FAILED),
-        *_say(width, [Reference(f"{DUMP}.before", R.O1), asm.mov(len(_BEFORE_NAME), R.O2)]),
+        *width.say(f"{DUMP}.before", _BEFORE_NAME),
         asm.sethi(RUNTIME_DATA, R.O2),
-        *_say(width, [asm.sethi(NAME, R.O1), asm.load("ld", R.O2, NAME_LENGTH, R.O2)]),
-        *_say(width, [Reference(f"{DUMP}.behind", R.O1), asm.mov(len(_BEHIND_NAME), R.O2)]),
+        asm.mov(2, R.O0),
+        asm.sethi(NAME, R.O1),
+        asm.load("ld", R.O2, NAME_LENGTH, R.O2),
+        *width.call("write"),
+        *width.say(f"{DUMP}.behind", _BEHIND_NAME),
         asm.branch("a", _DONE),
         asm.nop(),
     ]
-
-
-def _say(width: Width, what: list[Part]) -> list[Part]:
-    return [asm.mov(2, R.O0), *what, *width.call(WRITE)]
 
 
 _FRAMES = "simprof.frames"
@@ -373,7 +349,7 @@ def note_process(width: Width, end: Register) -> list[Part]:
             asm.store("stb", R.O1, end, 1 + digit),
         ]
     return [
-        *width.call(GETPID),
+        *width.call("getpid"),
         asm.sethi(RUNTIME_DATA, R.O2),
         asm.store("st", R.O0, R.O2, PROCESS),
         asm.mov(ord("."), R.O1),
@@ -388,16 +364,16 @@ def leave_to_the_process(width: Width, number: Register, leave: str, label: str)
     # number: Holds the number of the system call.
     # label: What labels of this code begin with.
     return [
-        *width.call(GETPID),
+        *width.call("getpid"),
         asm.sethi(RUNTIME_DATA, R.O2),
         asm.load("ld", R.O2, PROCESS, R.O2),
         asm.cmp(R.O0, R.O2),
         asm.branch("ne", leave),
         asm.nop(),
-        *width.call(GETTID),
+        *width.call("gettid"),
         asm.cmp(R.O0, R.O2),
         asm.branch("e", f"{label}.writes"),
-        asm.cmp(number, EXIT_GROUP),
+        asm.cmp(number, NUMBERS["exit_group"]),
         asm.branch("ne", leave),
         asm.nop(),
         Label(f"{label}.writes"),
@@ -421,9 +397,7 @@ def choose_file(width: Width, label: str) -> list[Part]:
     """
     mode = 24 if width.is64 else 16  # offset of st_mode
     return [
-        asm.sethi(NAME, R.O0),
-        asm.sethi(FRAMES, R.O1),
-        *width.call(STAT64),
+        *width.call("stat64", NAME, FRAMES),
         width.branch("cs", f"{label}.chosen"),  # there is none yet
         asm.sethi(PART, R.O0),
         asm.sethi(FRAMES, R.O1),
