@@ -27,7 +27,7 @@ from simprof.simulator.values import dataclass
 RETURN_ADDRESS_64 = (1 << 43) + 0x100000
 RETURN_ADDRESS_32 = 0xFFFFE000
 _G7, _SP, _O7 = 7, 6, 7
-_FP_OFFSET, _I7_OFFSET = 14, 15  # words in a saved window
+_FP_OFFSET = 14  # words in a saved window; %i7 follows %fp
 _LARGEST_FRAME = 1 << 24  # bytes
 _STALE_BYTES = 1 << 16
 

@@ -150,13 +150,11 @@ def _page_runs(segments: Sequence[Segment]) -> list[tuple[int, int, Protection]]
         if covering:
             rights = Protection.NONE
             for segment in covering:
-                rights |= _rights(segment)
+                rights |= Protection(
+                    segment.readable | segment.writable << 1 | segment.executable << 2
+                )
             runs.append((start, end, rights))
     return runs
-
-
-def _rights(segment: Segment) -> Protection:
-    return Protection(segment.readable | segment.writable << 1 | segment.executable << 2)
 
 
 def _page_down(address: int) -> int:

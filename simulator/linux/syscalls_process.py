@@ -191,7 +191,10 @@ class MemoryCalls(CallGroup):
             raise failure(errno.EFAULT)
         growth = new_size - old_size
         if flags & sparc.MREMAP_FIXED:
-            self._check_target(old, old_size, new_size, flags, fixed)
+            overlaps = fixed < old + old_size and old < fixed + new_size
+            beyond = fixed + new_size > self._memory.limit_address
+            if fixed % PAGE_SIZE or not flags & sparc.MREMAP_MAYMOVE or overlaps or beyond:
+                raise failure(errno.EINVAL)
             target = fixed
         elif growth <= 0 or (
             old + new_size <= self._memory.limit_address
@@ -230,14 +233,6 @@ class MemoryCalls(CallGroup):
             raise
         finally:
             file.references -= 1
-
-    def _check_target(
-        self, old: int, old_size: int, new_size: int, flags: int, target: int
-    ) -> None:
-        overlaps = target < old + old_size and old < target + new_size
-        beyond = target + new_size > self._memory.limit_address
-        if target % PAGE_SIZE or not flags & sparc.MREMAP_MAYMOVE or overlaps or beyond:
-            raise failure(errno.EINVAL)
 
     def _move(self, old: int, old_size: int, new_size: int, target: int) -> None:
         rights = self._rights_at(old)

@@ -128,7 +128,7 @@ def instrument_command(
     from simprof.profiler.profiles.fingerprint import known_sha256
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.rewriting.instrument import instrument_file
-    from simprof.profiler.rewriting.reports import instrument_report
+    from simprof.profiler.rewriting.reports import instrument_json, instrument_text
 
     with progress_bar(wanted(chosen["progress"])) as watch:
         made = (
@@ -142,8 +142,8 @@ def instrument_command(
     made = replace(made, program=replace(made.program, file=str(elf), arguments=arguments))
     digest = known_sha256(given or Path(os.devnull)) if is_run else None
     facts = (output, setting, made)
-    outputs.write_json(partial(instrument_report.render_json, *facts, selection, digest), json_file)
-    outputs.write_report(partial(instrument_report.render_text, *facts), report)
+    outputs.write_json(partial(instrument_json, *facts, selection, digest), json_file)
+    outputs.write_report(partial(instrument_text, *facts), report)
     if kind is ProfileKind.BLOCKS:
         outputs.write_notes([f"{mode.name} {ONLY_BLOCKS}"])
     return 0

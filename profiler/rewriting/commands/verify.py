@@ -116,7 +116,7 @@ def verify_command(
     from simprof.profiler.profiles.cache_files import is_wanted
     from simprof.profiler.profiles.scratch import scratch_directory
     from simprof.profiler.reports.run_text import failure_text
-    from simprof.profiler.rewriting.reports import verify_report
+    from simprof.profiler.rewriting.reports import verify_json, verify_text
     from simprof.profiler.rewriting.trials import copy_opened
     from simprof.profiler.rewriting.verify import verify
 
@@ -148,8 +148,8 @@ def verify_command(
             without_run = chosen["without_run"]
             result = verify(watched, verified, run_on, jobs=jobs, without_run=without_run)
     result = replace(result, skipped={**result.skipped, **omitted})
-    outputs.write_json(partial(verify_report.render_json, result), json_file)
-    outputs.write_report(partial(verify_report.render_text, result), report)
+    outputs.write_json(partial(verify_json, result), json_file)
+    outputs.write_report(partial(verify_text, result), report)
     if (result.ending.reason, result.ending.status) != ("exit", 0):
         streams.write(streams.STDERR, f"{failure_text(str(elf), result.ending)}\n")
     if not result.passed:

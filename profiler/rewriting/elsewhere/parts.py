@@ -51,7 +51,7 @@ BASE = R.L2  # The register that holds the base
 _ARGUMENTS = (R.O0, R.O1, R.O2, R.O3, R.O4, R.O5)
 # Of `rt_sigprocmask`, SPARC's number; bytes of a set of signals.
 SIG_SETMASK, SIGNAL_SET_SIZE = 4, 8
-PERMISSIONS = 0o666  # Of a file that is made
+_PERMISSIONS = 0o666  # Of a file that is made
 _O_WRONLY = 1
 _O_LARGEFILE = 0x40000
 _REFERENCE_SIZE = 3
@@ -123,6 +123,11 @@ class Width:
                 items += constant(argument, place)
         return [*items, asm.mov(NUMBERS[name], R.G1), self.trap]
 
+    def open(self, name: int | None) -> list[Item]:
+        """Open a file to be written anew."""
+        flags = _O_WRONLY | O_CREAT | O_TRUNC | (0 if self.is64 else _O_LARGEFILE)
+        return self.call("open", name, flags, _PERMISSIONS)
+
     def say(self, label: str, message: bytes) -> list[Part]:
         """Write a message, whose text is at a label, to standard error."""
         where = Reference(label, R.O1)
@@ -139,11 +144,6 @@ class Width:
         if self.machine is MachineKind.SPARCV8:
             return []
         return [asm.write_state(flags, 0, "%ccr")]
-
-
-def to_write(width: Width) -> int:
-    """Return the flags with which a file is opened that is written anew."""
-    return _O_WRONLY | O_CREAT | O_TRUNC | (0 if width.is64 else _O_LARGEFILE)
 
 
 def flush_windows(machine: MachineKind) -> Instruction:

@@ -29,7 +29,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     NAME,
     NAME_LENGTH,
     PART,
-    PERMISSIONS,
     START_STACK,
     STATUS,
     Auxiliary,
@@ -44,7 +43,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     mapped,
     resolve,
     text,
-    to_write,
     words,
 )
 from simprof.profiler.rewriting.elsewhere.signals import FATAL, INSTALL, signal_items
@@ -319,7 +317,7 @@ def open_trace(width: Width, trace: Stream) -> list[Part]:
     file, wanted, buffer = AT, WHERE, trace.buffer
     return [
         *append(TRACE_SUFFIX),
-        *width.call("open", PART, to_write(width), PERMISSIONS),
+        *width.open(PART),
         width.branch("cs", f"{START}.untraced"),
         asm.mov(R.O0, file),
         asm.mov(_HIGH_DESCRIPTOR, wanted),

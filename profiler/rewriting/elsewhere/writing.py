@@ -42,7 +42,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     NAME_LENGTH,
     NUMBERS,
     PART,
-    PERMISSIONS,
     PROCESS,
     SIG_SETMASK,
     SIGNAL_SET_SIZE,
@@ -58,7 +57,6 @@ from simprof.profiler.rewriting.elsewhere.parts import (
     flush_windows,
     resolve,
     text,
-    to_write,
     words,
 )
 from simprof.simulator.binary.program import MachineKind
@@ -93,7 +91,7 @@ def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tupl
         flush_windows(machine),
         *find_base(f"{DUMP}.base"),
         *choose_file(width, DUMP),
-        *width.call("open", None, to_write(width), PERMISSIONS),
+        *width.open(None),  # what was chosen
         width.branch("cs", _FAILED),
         asm.mov(R.O0, _FILE),
         *_header_and_regions(width, len(header), bool(memory.dumped)),

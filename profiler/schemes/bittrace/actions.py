@@ -3,6 +3,8 @@
 `branch_codes` and `window_codes` say what the codes are.
 """
 
+# ruff: noqa: D102 - overriding methods do what `Action` says
+
 from __future__ import annotations
 
 from simprof.profiler.code.hash_routine import code_key
@@ -19,7 +21,6 @@ class ShiftBits(Action):
     width: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         execution.registers[0] = execution.registers[0] << self.width | self.bits
 
     def __str__(self) -> str:
@@ -35,7 +36,6 @@ class CountShifted(Action):
     on_back_edge: bool = False
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         execution.count(execution.registers[0] << self.width | self.bits, self.on_back_edge)
 
     def __str__(self) -> str:
@@ -53,12 +53,10 @@ class StartWords(Action):
 
     @property
     def key_words(self) -> int:
-        """See `Action`."""
         # All words of the code, though the paths that end may have fewer: others may never end.
         return self.count
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         # Later words mean nothing until the code reaches them. Execution clears them, so that equal
         # codes are equal states; the code for SPARC leaves them as they are.
         for word in range(self.first, self.count):
@@ -78,7 +76,6 @@ class ShiftWord(Action):
     width: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         value = execution.registers[self.word]
         execution.registers[self.word] = value << self.width | self.bits
 
@@ -95,11 +92,9 @@ class CountWords(Action):
 
     @property
     def key_words(self) -> int:
-        """See `Action`."""
         return self.used
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         words = list(execution.registers)
         words[self.used :] = [0] * (len(words) - self.used)
         execution.count(code_key(words), self.on_back_edge)
@@ -117,7 +112,6 @@ class ShiftRecord(Action):
     sizes: tuple[int, ...]  # Records in each word, the oldest first
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         shift_in(execution.registers, self.record, self.width, self.sizes)
 
     def __str__(self) -> str:

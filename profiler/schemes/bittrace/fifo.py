@@ -6,6 +6,8 @@ hash table finds. Windows know no loops: they go on over back edges, and those o
 branches begin at ENTRY. So every branch that is executed is the last of one window.
 """
 
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +50,6 @@ class FifoPlan(BasicPlan):
 
     @property
     def num_paths(self) -> int:
-        """Number of windows."""
         return self.codes.total
 
     @cached_property
@@ -57,7 +58,6 @@ class FifoPlan(BasicPlan):
         return replace(self.codes, branches=self.asked).total
 
     def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts; ValueError if there is no such window."""
         return self.codes.record(self._window(path_id))
 
     def _window(self, path_id: int) -> tuple[int, ...]:
@@ -67,12 +67,10 @@ class FifoPlan(BasicPlan):
         return self.codes.decode(words)
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield every window with the number of its counter."""
         windows = self.codes.windows()
         return ((code_key(self.codes.encode(each)), self.codes.record(each)) for each in windows)
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive windows and edge counts."""
         known = dict.fromkeys(self.codes.outcomes, 0)
         known |= dict(zip(self.edge_counters, counters.events, strict=True))
         # An outcome is the last branch of one window each time.
@@ -96,7 +94,6 @@ class FifoPlan(BasicPlan):
         }
 
     def validate(self) -> None:
-        """Check every structure; AssertionError if one is wrong."""
         self.codes.validate()
         known = {*self.tree.excluded, *self.codes.outcomes}
         others = replace(self.tree, excluded=frozenset(known))

@@ -5,6 +5,8 @@ ends. Paths are those of `pp`: the same graph without back edges, the same edges
 limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every outcome is written.
 """
 
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -62,20 +64,17 @@ class BitTracePlan(AcyclicPathPlan):
 
     @property
     def names(self) -> PathNames:
-        """How large the codes are."""
         if self.codes.largest is None:
             return PathNames(WORD_BITS * self.codes.word_count, None)
         return PathNames(self.codes.largest.bit_length(), self.codes.largest + 1)
 
     def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts; ValueError if there is no such path."""
         words = key_code(path_id, self.codes.word_count)
         if path_id < 0 or code_key(words) != path_id:
             raise ValueError(f"{self.cfg.name} has no path {path_id}")
         return path_record(self.dag, self.codes.decode(words, self.cfg.exit))
 
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
-        """Return the unfinished path of activations that ended early (EPP 3.6)."""
         if end.block in self.plan.counted_region:
             words = key_code(end.counted_ahead(self.cfg), self.codes.word_count)
             whole = self.codes.decode(words, self.cfg.exit)
@@ -94,7 +93,6 @@ class BitTracePlan(AcyclicPathPlan):
         return code_key(self.codes.encode(self.dag_path(blocks, edges)))
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield every path with the number of its counter, in the order of `numbering`."""
         return ((self.encode(record.blocks, record.edges), record) for record in self.all_paths())
 
     def describe(self) -> dict[str, Any]:
@@ -121,7 +119,6 @@ class BitTracePlan(AcyclicPathPlan):
         }
 
     def validate(self) -> None:
-        """Check every structure; AssertionError if one is wrong."""
         self.dag.validate()
         self.numbering.validate()
         self.codes.validate(self.numbering)

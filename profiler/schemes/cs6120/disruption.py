@@ -84,15 +84,9 @@ def interior_entries(cfg: ControlFlowGraph) -> frozenset[int]:
     entries = cfg.out_edges[cfg.entry]
     if len(entries) < 2:
         return frozenset()
-    inside = [edge for edge in entries if not _is_first(cfg, cfg.edges[edge].target)]
+    first = {block.id for block in cfg.blocks if block.start == cfg.address and not block.is_slot}
+    inside = [edge for edge in entries if cfg.edges[edge].target not in first]
     return frozenset(inside if len(inside) < len(entries) else inside[1:])
-
-
-def _is_first(cfg: ControlFlowGraph, vertex: int) -> bool:
-    if vertex == cfg.exit:
-        return False
-    block = cfg.blocks[vertex]
-    return block.start == cfg.address and not block.is_slot
 
 
 @dataclass

@@ -7,6 +7,8 @@
   source to its destination (`disruption`).
 """
 
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` says
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -43,11 +45,9 @@ class NaivePlan(BasicPlan):
     counted: tuple[int, ...]
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Return the counters."""
         return Reading(edges=tuple(counts_at(len(self.cfg.edges), self.counted, counters.events)))
 
     def validate(self) -> None:
-        """Check that the plan counts each edge that can execute, and nothing else."""
         live = live_edges(self.cfg, depth_first(self.cfg))
         assert set(self.counted) == live, "not all edges are counted, or dead ones are"
         assert self.plan == counter_plan(self.counted), "the plan counts other edges"
@@ -62,7 +62,6 @@ class CallsPlan(BasicPlan):
     tree: SpanningTree | None  # Spanning tree whose chords are logged; None where all edges are.
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive the edge counts from the pairs that the library counted."""
         pairs = {pair.edge: count for pair, count in zip(self.logged, counters.events, strict=True)}
         if self.tree is None:
             return Reading(edges=tuple(pairs.get(edge.id, 0) for edge in self.cfg.edges))
@@ -82,7 +81,6 @@ class CallsPlan(BasicPlan):
         return static if self.tree is None else static | describe_tree(self.tree)
 
     def validate(self) -> None:
-        """Check the tree, the numbers of the pairs, the calls, and that no wrong way is open."""
         live = live_edges(self.cfg, depth_first(self.cfg))
         edges = tuple(pair.edge for pair in self.logged)
         if self.tree is None:

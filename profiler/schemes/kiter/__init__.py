@@ -96,18 +96,22 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     from simprof.profiler.schemes.kiter.nested import plan_outer
     from simprof.profiler.schemes.kiter.planner import give_up, plan_kiter
 
-    make = plan_outer if OUTER.of(order.options) else plan_kiter
-    plan = make(
-        order.cfg,
-        iterations=ITERATIONS.of(order.options),
-        choices=read_choices(ITERATIONS_OF.of(order.options)),
-        hot=HOT.of(order.options),
-        weights=order.weights,
-        path_limit=order.options.path_limit,
-        table=order.table,
-        event_counting=not UNOPTIMISED.of(order.options),
-        hash_above=HASH_ABOVE.of(order.options) or None,
+    makers = (plan_outer, plan_kiter) if OUTER.of(order.options) else (plan_kiter,)
+    plans = (
+        make(
+            order.cfg,
+            iterations=ITERATIONS.of(order.options),
+            choices=read_choices(ITERATIONS_OF.of(order.options)),
+            hot=HOT.of(order.options),
+            weights=order.weights,
+            path_limit=order.options.path_limit,
+            table=order.table,
+            event_counting=not UNOPTIMISED.of(order.options),
+            hash_above=HASH_ABOVE.of(order.options) or None,
+        )
+        for make in makers
     )
+    plan = next(plan for plan in plans if plan is not None)
     return give_up(plan, GIVE_UP.of(order.options) or None)
 
 

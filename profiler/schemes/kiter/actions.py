@@ -12,6 +12,8 @@ Where inner loops are collapsed, c and itr are those of the innermost region tha
 Those of the regions around it are saved in further registers, between c[K-1] and itr.
 """
 
+# ruff: noqa: D102 - overriding methods do what `Action` says
+
 from __future__ import annotations
 
 from simprof.profiler.plan.actions import Action, Execution
@@ -25,7 +27,6 @@ class EnterLoop(Action):
     iterations: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         execution.registers[-1] = 0
 
     def __str__(self) -> str:
@@ -41,7 +42,6 @@ class AddAccumulators(Action):
     compensated: tuple[int, ...]
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         # Algorithm 3 compensates all accumulators once f is set. With k > 2 that leaves paths that
         # began at the head while f was not yet set uncompensated at first, and numbers clash; what
         # decides is whether the path began at the head, j < itr. For k = 2 both are the same.
@@ -69,7 +69,6 @@ class CountIterations(Action):
     constant: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         if execution.registers[-1] == self.iterations - 1:
             execution.take()
             execution.count(execution.registers[self.iterations - 1] + self.constant, True)
@@ -88,7 +87,6 @@ class NextIteration(Action):
     start: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         registers, last = execution.registers, self.iterations - 1
         registers[1 : last + 1] = registers[:last]
         registers[0] = self.start
@@ -106,7 +104,6 @@ class LeaveLoop(Action):
     iterations: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         registers = execution.registers
         registers[0] = registers[registers[-1]]
         registers[1 : self.iterations] = [0] * (self.iterations - 1)
@@ -127,7 +124,6 @@ class SaveRegion(Action):
     first: int  # The first of the k + 1 registers that keep them
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         registers, k = execution.registers, self.iterations
         registers[self.first : self.first + k] = registers[:k]
         registers[self.first + k] = registers[-1]
@@ -146,7 +142,6 @@ class RestoreRegion(Action):
     first: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         registers, k = execution.registers, self.iterations
         registers[:k] = registers[self.first : self.first + k]
         registers[-1] = registers[self.first + k]
@@ -164,7 +159,6 @@ class BeginPath(Action):
     start: int
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         execution.registers[0] = self.start
 
     def __str__(self) -> str:

@@ -8,6 +8,8 @@ first, and restore the state of the region around; then comes what the edge does
 it is part of; then the state of this one is saved, for each region that is entered.
 """
 
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+
 from __future__ import annotations
 
 from collections import Counter
@@ -41,7 +43,7 @@ from simprof.profiler.schemes.kiter.choice import (
     limited_loops,
 )
 from simprof.profiler.schemes.kiter.numbering import number_iterations
-from simprof.profiler.schemes.kiter.planner import IterationPlan, Making, plan_kiter
+from simprof.profiler.schemes.kiter.planner import IterationPlan, Making
 from simprof.profiler.schemes.kiter.regions import (
     GraphRegion,
     NestedLoop,
@@ -126,10 +128,10 @@ class NestedPlan(BasicPlan):
     dfs: DepthFirst
     # The loops whose paths span fewer iterations than were asked for
     limited: tuple[LimitedLoop, ...]
+    blocks_of_all_paths = None  # Not known without listing the paths
 
     @property
     def num_paths(self) -> int:
-        """Number of paths that the plan tells apart."""
         return sum(each.plan.num_paths for each in self.regions)
 
     @cached_property
@@ -150,7 +152,6 @@ class NestedPlan(BasicPlan):
 
     @property
     def cut_edges(self) -> tuple[int, ...]:
-        """Ids of edges that end or begin paths and are no back edges (EPP 5.3)."""
         edges = (each.region.edges[at] for each in self.regions for at in each.plan.cut_edges)
         return tuple(sorted(edge for edge in edges if edge is not None))
 
@@ -183,26 +184,16 @@ class NestedPlan(BasicPlan):
             if loop.reason.is_of_innermost or loop.reason is LimitReason.OUTER
         )
 
-    @property
-    def blocks_of_all_paths(self) -> int | None:
-        """Not known without listing the paths."""
-        return None
-
     def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts; ValueError if there is none."""
         if not 0 <= path_id < self.num_paths:
             raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
-        return self._of_path(path_id).decode(path_id)
-
-    def _of_path(self, path_id: int) -> PlannedRegion:
-        return next(each for each in reversed(self.regions) if each.paths <= path_id)
+        region = next(each for each in reversed(self.regions) if each.paths <= path_id)
+        return region.decode(path_id)
 
     def all_paths(self) -> Iterator[PathRecord]:
-        """Yield every path, by ascending number."""
         return (each.record(path) for each in self.regions for path in each.plan.all_paths())
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield every path with the number of its counter."""
         return enumerate(self.all_paths())
 
     @cached_property
@@ -211,7 +202,6 @@ class NestedPlan(BasicPlan):
         return chains(self.cfg, [each.region for each in self.regions])
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive paths, unfinished paths and edge counts, region by region."""
         edges = [0] * len(self.cfg.edges)
         paths: dict[int, int] = {}
         partial: Counter[PathRecord] = Counter()
@@ -248,7 +238,8 @@ class NestedPlan(BasicPlan):
 
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`: what `kiter` says, of each region."""
-        return {"regions": [self._describe(each) for each in self.regions]} | {
+        return {
+            "regions": [self._describe(each) for each in self.regions],
             "limited_loops": [loop.describe(self.cfg) for loop in self.limited],
         }
 
@@ -271,7 +262,6 @@ class NestedPlan(BasicPlan):
         }
 
     def validate(self) -> None:
-        """Check every structure; AssertionError if one is wrong."""
         owned: Counter[int] = Counter()
         for each in self.regions:
             each.plan.validate()
@@ -301,9 +291,9 @@ def plan_outer(
     hot: float = 0.0,
     event_counting: bool = True,
     hash_above: int | None = None,
-) -> IterationPlan | NestedPlan:
-    """Plan profiling of all loops over k iterations, those with loops inside too; parameters as
-    those of `planner.plan_kiter`, whose plan is returned where no loop is to collapse another.
+) -> NestedPlan | None:
+    """Plan profiling of all loops over k iterations, those with loops inside too; None where no
+    loop is to collapse another. Parameters as those of `planner.plan_kiter`.
     """
     dfs = depth_first(cfg)
     nest = nested_loops(cfg, dfs, iterations)
@@ -314,18 +304,7 @@ def plan_outer(
     cold = asked.cold_loops(cfg, iterable, edge_weights)
     wanted = {each.loop.back_edges: asked.wanted(cfg, each.loop, cold) for each in every}
     if not any(x.inner and x.is_iterable and wanted[x.loop.back_edges] > 1 for x in every):
-        return plan_kiter(
-            cfg,
-            iterations=iterations,
-            weights=weights,
-            path_limit=path_limit,
-            total_limit=total_limit,
-            table=table,
-            choices=choices,
-            hot=hot,
-            event_counting=event_counting,
-            hash_above=hash_above,
-        )
+        return None
     parts = divide(cfg, dfs, nest, wanted, path_limit, total_limit)
     got = unlimited = iterations_got(parts)
     if any(got.get(loop.back_edges, 1) < wanted[loop.back_edges] for loop in iterable):

@@ -12,6 +12,8 @@ Steps, as KITER numbers them
 6. Derive edge counts from the paths: `unrolled_edge_counts`.
 """
 
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+
 from __future__ import annotations
 
 from collections import Counter
@@ -89,6 +91,7 @@ class IterationPlan(ExactPathPlan):
     increments: IterationIncrements
     # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
+    blocks_of_all_paths = None  # Not known without listing the paths
 
     @cached_property
     def untruncated_paths(self) -> int:
@@ -117,13 +120,7 @@ class IterationPlan(ExactPathPlan):
             if loop.reason.is_of_innermost
         )
 
-    @property
-    def blocks_of_all_paths(self) -> int | None:
-        """Not known without listing the paths."""
-        return None
-
     def read(self, counters: RoutineCounters) -> Reading:
-        """Derive paths, unfinished paths and edge counts."""
         paths = counters.finished_paths
         finished = ((self.numbering.decode(number), count) for number, count in paths.items())
         unfinished: Counter[tuple[int, ...]] = Counter()
@@ -196,7 +193,6 @@ class IterationPlan(ExactPathPlan):
         return [None if each is None else [values[copy] for copy in each] for each in copies]
 
     def validate(self) -> None:
-        """Check every structure; AssertionError if one is wrong."""
         self.dag.validate()
         self.numbering.validate()
         self.tree.validate()
@@ -224,23 +220,18 @@ class GivenUpPlan(BasicPlan):
     limits: tuple[LoopLimit, ...] = ()
 
     def decode(self, path_id: int) -> PathRecord:
-        """Raise ValueError: there are no counters."""
         raise ValueError(f"{self.cfg.name} is not profiled, and has no path {path_id}")
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield nothing."""
         return iter(())
 
     def read(self, counters: RoutineCounters) -> Reading:
-        """Return that the routine's whole profile is lost."""
         return Reading(edges=None, lost={GIVEN_UP: 1})
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`."""
         return {"given_up": self.untruncated_paths}
 
     def validate(self) -> None:
-        """Check that the plan does nothing."""
         assert self.plan == InstrumentationPlan({}), "a routine that was given up has code"
 
 

@@ -14,6 +14,8 @@ plan                  counters                               BL94            the
 `make_plan` plans either for our blocks or for BL94's (`BlockBasis`).
 """
 
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` says
+
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
@@ -68,11 +70,9 @@ class EdgePlan(BasicPlan):
         return Reading(edges=propagate(self.cfg, self.tree, chord_counts, counters.early))
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`."""
         return describe_tree(self.tree) | {"dummy_edges": []}
 
     def validate(self) -> None:
-        """Check the tree and that the plan counts its chords and nothing else."""
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
         assert self.plan == counter_plan(self.tree.chords), _OTHER_EDGES
@@ -114,12 +114,10 @@ class MixedPlan(BasicPlan):
         return Reading(edges=tuple(solved[: len(self.cfg.edges)]))
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`."""
         blocks = [str(self.cfg.name_of(block)) for block in self.counted_blocks]
         return {"counted_edges": list(self.counted_edges), "counted_blocks": blocks}
 
     def validate(self) -> None:
-        """Check the tree and that the plan counts its chords and nothing else."""
         self.tree.validate()
         self.tree.validate_maximum(_costs(self.cfg, self.weights, self.jumps))
         expected = counter_plan(self.counted_edges, self.counted_blocks)
@@ -192,7 +190,6 @@ class VertexPlan(BasicPlan):
         return Reading(edges=edges, blocks=blocks)
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`."""
         return {"counted_blocks": [str(self.cfg.name_of(block)) for block in self.counted]}
 
     def validate(self) -> None:
@@ -226,12 +223,10 @@ class EdgeHeuristicPlan(EdgePlan):
         return Reading(edges=None if self.removed else edges, blocks=blocks)
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`."""
         counted = {"counted_edges": list(self.counted), "removed_counters": list(self.removed)}
         return describe_tree(self.tree) | counted
 
     def validate(self) -> None:
-        """Check the tree and that the plan counts its chords but those removed."""
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
         assert set(self.removed) <= set(self.tree.chords), "tree edges are taken for chords"

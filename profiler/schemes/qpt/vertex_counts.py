@@ -105,15 +105,12 @@ def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
     for chord in sorted(tree.chords, key=lambda edge: -weights[edge]):
         cycle = up.cycle(chord)
         vertices = {vertex for vertex, _ in cycle}
-        if _is_pipeless(cycle) and not vertices & marked:
+        # no pipe: directions alternate around the cycle
+        is_pipeless = all(cycle[at - 1][1] != way for at, (_, way) in enumerate(cycle))
+        if is_pipeless and not vertices & marked:
             marked |= vertices
             removed.append(chord)
     return tuple(sorted(removed))
-
-
-def _is_pipeless(cycle: Sequence[tuple[int, bool]]) -> bool:
-    """Whether directions alternate around a cycle of (vertex, leaves it forwards)."""
-    return all(cycle[at - 1][1] != forwards for at, (_, forwards) in enumerate(cycle))
 
 
 class _Upward:

@@ -1,5 +1,7 @@
 """What targeted path profiling does on edges (TPP 4.1, appendix A)."""
 
+# ruff: noqa: D102 - overriding methods do what `Action` says
+
 from __future__ import annotations
 
 from simprof.profiler.plan.actions import Action, Execution, RegisterEffect, register_sum
@@ -16,7 +18,6 @@ class Poison(Action):
     effect = RegisterEffect.DEFINES
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         execution.registers[0] = POISON
 
     def __str__(self) -> str:
@@ -32,7 +33,6 @@ class CountHotPath(Action):
     hashed: bool = False  # The counters are in a hash table: its call is conditional code.
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         counter = execution.registers[0] + self.constant
         if counter < 0:
             execution.count(COLD_COUNTER)
@@ -53,7 +53,6 @@ class CountBranching(Action):
     on_back_edge: bool = False
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         counter = execution.registers[0] + self.constant
         if counter < 0:
             execution.take()
@@ -72,7 +71,6 @@ class CountColdPath(Action):
     effect = RegisterEffect.IGNORES
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         execution.count(COLD_COUNTER)
 
     def __str__(self) -> str:
@@ -89,7 +87,6 @@ class CountUnlessCold(Action):
     on_back_edge: bool = False
 
     def execute(self, execution: Execution) -> None:
-        """See `Action`."""
         counter = execution.registers[0] + self.constant
         if counter >= 0:
             execution.take()

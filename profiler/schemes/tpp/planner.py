@@ -12,6 +12,8 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
    profile: the least count of any of its edges, its defining edges among them.
 """
 
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+
 from __future__ import annotations
 
 import math
@@ -111,7 +113,6 @@ class TppPlan(PathCountingPlan):
 
     @property
     def num_paths(self) -> int:
-        """Number of paths distinguished: those with counters, then obvious ones without."""
         return self.numbering.total + len(self.obvious.first_edges)
 
     @cached_property
@@ -136,11 +137,9 @@ class TppPlan(PathCountingPlan):
 
     @property
     def blocks_of_all_paths(self) -> int | None:
-        """How many blocks the counted paths have together."""
         return self.numbering.blocks_of_all_paths()
 
     def all_paths(self) -> Iterator[PathRecord]:
-        """Yield every path, by ascending number."""
         obvious = (self.obvious.path(first) for first in self.obvious.first_edges)
         return chain(super().all_paths(), (path_record(self.obvious.dag, p) for p in obvious))
 
@@ -283,7 +282,6 @@ class TppPlan(PathCountingPlan):
         }
 
     def validate(self) -> None:
-        """Check every structure; AssertionError if one is wrong."""
         self.obvious.validate()
         if self.numbering.total:
             self.numbering.validate()

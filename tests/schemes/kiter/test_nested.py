@@ -33,7 +33,7 @@ from tests.support.loop_graphs import random_loops
 
 
 def planned(cfg: ControlFlowGraph, **options: object) -> NestedPlan | IterationPlan:
-    plan = plan_outer(cfg, **options)  # type: ignore[arg-type]
+    plan = plan_outer(cfg, **options) or plan_kiter(cfg, **options)  # type: ignore[arg-type]
     plan.validate()
     return plan
 

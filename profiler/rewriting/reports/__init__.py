@@ -1,1 +1,0 @@
-"""What `instrument` did, and what `verify` found, as text and JSON."""
