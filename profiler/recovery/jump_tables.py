@@ -19,7 +19,8 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
+from functools import partial
 
 from simprof.profiler.recovery import slices
 from simprof.profiler.recovery.code_image import CodeImage
@@ -322,7 +323,7 @@ class JumpResolver:
         segments = [(s.address, s.data) for s in program.segments if not s.writable]
         self._memory = ReadOnlyMemory(segments, mask)
         self._image = ReadOnlyMemory([(s.address, s.data) for s in program.segments], mask)
-        self._ends = TableEnds(program, code, self._image)
+        self._guess = partial(Guesses, DataSymbols(program), code, self._image)
         self._code = code
         self._known: Answers = {} if known is None else known
 
@@ -348,11 +349,11 @@ class JumpResolver:
         resolutions = {jump: self._resolve(*found) for jump, found in reached.items()}
         left = [jump for jump, resolution in resolutions.items() if resolution is None]
         left = [jump for jump in left if not is_restore(exploration.words[jump + 1])]
-        guesses = Guesses(self._ends, analysis.tables, exploration.routine_map, number)
+        guesses = self._guess(analysis.tables, exploration.routine_map, number)
         resolutions |= self._guessed(guesses, {jump: reached[jump] for jump in left})
         left = [jump for jump in left if resolutions[jump] is None]
         if left:
-            guesses = Guesses(self._ends, set(), exploration.routine_map, number)
+            guesses = self._guess(set(), exploration.routine_map, number)
             analysis = DataFlow(exploration, graph, self._code, self._image, {}, guesses)
             reached = analysis.propagate()
             resolutions |= self._guessed(guesses, {jump: reached[jump] for jump in left})
@@ -423,58 +424,16 @@ class JumpResolver:
 MAX_ELEMENTS = 1 << 12  # Longest table that is read without a bound, in elements
 
 
-class TableEnds:
-    """Reads tables without known ends."""
+class DataSymbols:
+    """Where the data of a program that has names begins and ends."""
 
-    # `memory`: What is read: the program as its file has it.
-
-    def __init__(self, program: Program, code: CodeImage, memory: ReadOnlyMemory) -> None:
+    def __init__(self, program: Program) -> None:
         data = [each for each in program.symbols if each.size and not each.is_function]
         spans = {each.address: each.size for each in data}
         self._starts = sorted(spans)
         self._ends = [start + spans[start] for start in self._starts]
-        self._code = code
-        self._memory = memory
 
-    def addresses(
-        self, entry: Entry, bounds: Bounds, tables: Iterable[int], routines: RoutineMap, number: int
-    ) -> frozenset[int]:
-        """Return the code addresses that a table holds, none if it does not look like one."""
-        # `entry`: The element that is loaded.
-        # `bounds`: Of its index, as far as they are known.
-        # `tables`: Where the routine's tables begin.
-        # `routines`, `number`: Which routine jumps.
-        factor = entry.address.factor
-        if factor <= 0:
-            return frozenset()
-        low, high = bounds
-        mask = self._memory.mask
-        start = entry.address.base + (low or 0) * factor & mask
-        end = start + MAX_ELEMENTS * max(entry.size, factor)
-        if high is not None:
-            end = min(end, (entry.address.base + high * factor & mask) + entry.size)
-        end = min([end, self._symbol_end(start), *(table for table in tables if table > start)])
-        found = set()
-        for at in range(start, end - entry.size + 1, max(entry.size, factor)):
-            element = self._memory.read(at, entry.size, entry.signed)
-            if element is None:
-                break
-            address = entry.addend + (element << entry.shift) & mask
-            if not self.leads_into(address, routines, number):
-                break
-            found.add(address)
-        return frozenset(found) if len(found) > 1 else frozenset()  # one element is no table
-
-    def leads_into(self, address: int, routines: RoutineMap, number: int) -> bool:
-        """Whether an address is one of code of a routine."""
-        owner = routines.owner(self._code.index(address))
-        if owner == number or owner < 0:
-            return owner == number
-        # The parts of a routine that the compiler has cut in two belong together.
-        names = [routines.routines[each].name for each in (owner, number)]
-        return names[0] == f"{names[1]}.cold" or names[1] == f"{names[0]}.cold"
-
-    def _symbol_end(self, address: int) -> int:
+    def end(self, address: int) -> int:
         """Where the data symbol around an address ends, or the next one begins."""
         after = bisect_right(self._starts, address)
         if after and address < self._ends[after - 1]:
@@ -485,28 +444,66 @@ class TableEnds:
 class Guesses:
     """What one routine's values may stand for."""
 
-    # `ends`: Reads tables.
+    # `memory`: What is read: the program as its file has it.
     # `tables`: Where the routine's tables begin; may grow.
 
     def __init__(
-        self, ends: TableEnds, tables: set[int], routines: RoutineMap, number: int
+        self,
+        data: DataSymbols,
+        code: CodeImage,
+        memory: ReadOnlyMemory,
+        tables: set[int],
+        routines: RoutineMap,
+        number: int,
     ) -> None:
         self.tables = tables
-        self._ends, self._routines, self._number = ends, routines, number
+        self._data, self._code, self._memory = data, code, memory
+        self._routines, self._number = routines, number
         self._read: dict[tuple[Entry, Bounds, int], frozenset[int]] = {}
 
     def addresses(self, value: SymbolicValue | None, bounds: Bounds) -> frozenset[int]:
         """Return the addresses of the routine's code that a value may be, none if it is no such."""
-        # `bounds`: Of the index that it is made of.
+        # `bounds`: Of the index that it is made of, as far as they are known.
         if isinstance(value, Choice):
             return value.addresses
         if isinstance(value, Entry):
             key = value, bounds, len(self.tables)  # which only grow
             if key not in self._read:
-                self._read[key] = self._ends.addresses(
-                    value, bounds, self.tables, self._routines, self._number
-                )
+                self._read[key] = self._table(value, bounds)
             return self._read[key]
-        if isinstance(value, int) and self._ends.leads_into(value, self._routines, self._number):
+        if isinstance(value, int) and self._leads_into(value):
             return frozenset((value,))
         return frozenset()
+
+    def _table(self, entry: Entry, bounds: Bounds) -> frozenset[int]:
+        # The code addresses that a table holds, none if it does not look like one.
+        factor = entry.address.factor
+        if factor <= 0:
+            return frozenset()
+        low, high = bounds
+        mask = self._memory.mask
+        start = entry.address.base + (low or 0) * factor & mask
+        end = start + MAX_ELEMENTS * max(entry.size, factor)
+        if high is not None:
+            end = min(end, (entry.address.base + high * factor & mask) + entry.size)
+        end = min([end, self._data.end(start), *(table for table in self.tables if table > start)])
+        found = set()
+        for at in range(start, end - entry.size + 1, max(entry.size, factor)):
+            element = self._memory.read(at, entry.size, entry.signed)
+            if element is None:
+                break
+            address = entry.addend + (element << entry.shift) & mask
+            if not self._leads_into(address):
+                break
+            found.add(address)
+        return frozenset(found) if len(found) > 1 else frozenset()  # one element is no table
+
+    def _leads_into(self, address: int) -> bool:
+        # Whether an address is one of the routine's code.
+        routines, number = self._routines, self._number
+        owner = routines.owner(self._code.index(address))
+        if owner == number or owner < 0:
+            return owner == number
+        # The parts of a routine that the compiler has cut in two belong together.
+        names = [routines.routines[each].name for each in (owner, number)]
+        return names[0] == f"{names[1]}.cold" or names[1] == f"{names[0]}.cold"

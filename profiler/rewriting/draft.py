@@ -171,13 +171,10 @@ def charged(
 
 # Routines of the run-time library that read the return addresses of all callers. Not among them:
 # `_Unwind_Resume`, which only goes on with what one of these began.
+# `_Unwind_ForcedUnwind` ends threads: pthread_exit, pthread_cancel.
 UNWINDERS = frozenset(
-    {
-        "_Unwind_RaiseException",
-        "_Unwind_Resume_or_Rethrow",
-        "_Unwind_Backtrace",
-        "_Unwind_ForcedUnwind",  # ends threads: pthread_exit, pthread_cancel
-    }
+    "_Unwind_RaiseException _Unwind_Resume_or_Rethrow _Unwind_Backtrace "
+    "_Unwind_ForcedUnwind".split()
 )
 _O7 = 15
 # `jmp %o7 + 12`, `jmp %i7 + 12`, `return %i7 + 12`.
@@ -328,10 +325,7 @@ class RoutineCopy:
     actions: dict[int, int] = field(default_factory=dict)
 
     def redirect(self, address: int, label: str) -> None:
-        """Lead from an old address to a label.
-
-        Raises NotRewritableError if it leads elsewhere already.
-        """
+        """Lead from an old address to a label; NotRewritableError if it leads elsewhere already."""
         if self.redirects.setdefault(address, label) != label:
             raise NotRewritableError(f"control comes to {address:#x} in two ways that differ")
 

@@ -103,10 +103,8 @@ class Basis:
         return CallPlaces(self.recovered, self.contexts)
 
     def order(self, setting: Setting) -> Order:
-        """Return the order for one scheme.
-
-        Raises SimulatorError if a saved profile cannot be read, or a selection names what is not
-        there.
+        """Return the order for one scheme; SimulatorError if a saved profile cannot be read, or a
+        selection names what is not there.
         """
         if registry.beginning(setting.mode, setting.options):
             raise UsageError(
@@ -393,9 +391,8 @@ def load_rewritable(path: Path) -> Program:
 def instrument_file(
     file: Path, setting: Setting, selection: Selection, progress: ProgressCallback | None = None
 ) -> Instrumented:
-    """Return a program with the code of a scheme in its place.
-
-    Raises SimulatorError if it cannot be done, and why.
+    """Return a program with the code of a scheme in its place; SimulatorError if it cannot be done,
+    and why.
     """
     original = content_of(file)
     with collected_later():
@@ -432,10 +429,8 @@ def content_of(file: Path) -> bytes:
 
 
 def instrument_after_run(request: RunRequest) -> Instrumented:
-    """Return a program with the code of the request's scheme, made with what a run of it shows.
-
-    Raises SimulatorError if it cannot be done, and why; also if the run does not come to an end by
-    itself.
+    """Return a program with the code of the request's scheme, made with what a run of it shows;
+    SimulatorError if it cannot be done, and why; also if the run does not come to an end by itself.
     """
     original = content_of(request.program)
     order = basis_after_run(request).order(request.setting)

@@ -355,9 +355,8 @@ _OFFSET, _FOUND, _WHERE = R.L0, R.L1, R.L2
 
 
 def write_jump_check(draft: CopyDraft, block: Block, address: int, targets: frozenset[int]) -> None:
-    """Write the test before the jump at an old address, which ends `block`.
-
-    Raises NotRewritableError if they lie too far apart, or V8's condition codes are live there.
+    """Write the test before the jump at an old address, which ends `block`; NotRewritableError if
+    they lie too far apart, or V8's condition codes are live there.
     """
     # targets: Old addresses, at least one, to which it is known to lead.
     unknown = f"nothing tells where the jump at {address:#x} leads"
@@ -414,9 +413,8 @@ def is_flush(word: int) -> bool:
 
 
 def write_flush_check(draft: CopyDraft, block: Block, address: int) -> None:
-    """Write the test before the `flush` at an old address.
-
-    Raises NotRewritableError if V8's condition codes are live there.
+    """Write the test before the `flush` at an old address; NotRewritableError if V8's condition
+    codes are live there.
     """
     width = Width(draft.context.machine)
     if needs_flags(draft, block, address):

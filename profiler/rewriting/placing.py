@@ -176,9 +176,8 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
 
 
 def more_room(draft: CopyDraft, keeps_words: bool, asked: int) -> int:
-    """Return by how many bytes frames of a copy are larger.
-
-    Raises NotRewritableError if nothing tells where there is room.
+    """Return by how many bytes frames of a copy are larger; NotRewritableError if nothing tells
+    where there is room.
     """
     # keeps_words: Whether snippets keep anything on the stack.
     # asked: How many words the copy needs beside those of snippets.

@@ -105,10 +105,7 @@ class LabelAddresses(dict[str, int]):
 def place_program(
     copies: Copies, items: Sequence[Item], base: int, labels: Mapping[str, int], entry: int
 ) -> Rewritten:
-    """Put everything at its address, `base` and up.
-
-    Raises AssemblyError: something is out of reach.
-    """
+    """Put everything at its address, `base` and up; AssemblyError if something is out of reach."""
     # labels: Addresses of all labels among `items` (`assign_labels`).
     places = LabelAddresses(labels, copies.entries, entry)
     code = bytearray(linked_code(items, base, places))
@@ -289,10 +286,7 @@ class RoutineCopier:
         self._growth = more_room(draft, self._scheme.keeps_words, len(self._landings.words))
 
     def make(self) -> RoutineCopy:
-        """Return the copy.
-
-        Raises NotRewritableError if that cannot be done with certainty.
-        """
+        """Return the copy; NotRewritableError if that cannot be done with certainty."""
         lined = [b for b in self._cfg.blocks if not b.is_slot and not self._is_apart(b)]
         for block, following in zip(lined, [*lined[1:], None], strict=True):
             self._entries(block)

@@ -54,9 +54,8 @@ COMPLETE = frozenset({StepKind.PLAIN, StepKind.BRANCH, StepKind.TRAP, StepKind.W
 
 
 def plugin_for(emulator: Path) -> Path | None:
-    """Return the plugin if `emulator` can load it, None where it cannot or no compiler is at hand.
-
-    Raises UsageError: the plugin cannot be written to the cache.
+    """Return the plugin if `emulator` can load it, None where it cannot or no compiler is at hand;
+    UsageError if the plugin cannot be written to the cache.
     """
     plugin = compiled()
     return plugin if plugin is not None and _loads(emulator, plugin) else None

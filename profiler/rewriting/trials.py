@@ -46,10 +46,7 @@ _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 
 
 class TrialDirectory:
-    """A directory for runs, one after the other.
-
-    Raises UsageError if the program cannot be read.
-    """
+    """A directory for runs, one after the other; UsageError if the program cannot be read."""
 
     def __init__(self, request: RunRequest, directory: Path) -> None:
         # request: The original program and what it sees.

@@ -109,25 +109,27 @@ def flag(name: str, help: str) -> SchemeOption:
     return SchemeOption(name, bool, False, help, "give true or false")
 
 
-LAYOUT = SchemeOption(
-    name="layout",
-    kind=CodeLayout,
-    default=CodeLayout.BEST,
-    help="where code goes that would need a jump: behind the routine, before its target, or the "
+def choice(name: str, default: StrEnum, help: str, *, shared: bool = False) -> SchemeOption:
+    """Return an option whose values are those of an enum."""
+    hint = f"give one of {', '.join(type(default))}"
+    return SchemeOption(name, type(default), default, help, hint, shared=shared)
+
+
+LAYOUT = choice(
+    "layout",
+    CodeLayout.BEST,
+    "where code goes that would need a jump: behind the routine, before its target, or the "
     "cheaper of both by the weights.",
-    hint=f"give one of {', '.join(CodeLayout)}",
     shared=True,
 )
 """For `SchemeDefinition.options` of every scheme with code on edges (BL94 6.3)."""
 
-REGISTERS = SchemeOption(
-    name="registers",
-    kind=RegisterUse,
-    default=RegisterUse.LIVENESS,
-    help="registers that code may take unsaved: dead ones, caller-saved ones that the routine "
+REGISTERS = choice(
+    "registers",
+    RegisterUse.LIVENESS,
+    "registers that code may take unsaved: dead ones, caller-saved ones that the routine "
     "never names, none, two taken from the program, which keeps their values in memory (qpt and "
     "qpt2), or dead ones and, where none is, the routine's least used local, spilled.",
-    hint=f"give one of {', '.join(RegisterUse)}",
     shared=True,
 )
 """For `SchemeDefinition.options` and `registers` of schemes that leave the choice to the user."""

@@ -13,7 +13,7 @@ from simprof.simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.linux.outside import DirectoryEntry, FileStatus, moved
 from simprof.simulator.linux.process import RandomBytes
-from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.sandbox import fail_if, failure
 from simprof.simulator.values import dataclass
 
 MAX_DESCRIPTORS = 1024  # RLIMIT_NOFILE
@@ -175,8 +175,7 @@ class Device(OpenFile):
         return self._random.take(size)
 
     def write(self, data: bytes) -> int:
-        if self.name == "full":
-            raise failure(errno.ENOSPC)
+        fail_if(self.name == "full", errno.ENOSPC)
         return len(data)
 
     def read_at(self, size: int, offset: int) -> bytes:
@@ -251,22 +250,19 @@ class PipeEnd(OpenFile):
     def read(self, size: int) -> bytes:
         data = self._pipe.data
         if not data and self._pipe.has_writer and size:
-            if self.flags & O_NONBLOCK:
-                raise failure(errno.EAGAIN)
+            fail_if(self.flags & O_NONBLOCK, errno.EAGAIN)
             raise WouldWait
         taken = bytes(data[:size])
         del data[:size]
         return taken
 
     def write(self, data: bytes) -> int:
-        if not self._pipe.has_reader:
-            raise failure(errno.EPIPE)
+        fail_if(not self._pipe.has_reader, errno.EPIPE)
         room = PIPE_SIZE - len(self._pipe.data)
         if len(data) > room:
             if not self.flags & O_NONBLOCK:
                 raise WouldWait
-            if room == 0 or len(data) <= 4096:
-                raise failure(errno.EAGAIN)
+            fail_if(room == 0 or len(data) <= 4096, errno.EAGAIN)
         self._pipe.data += data[:room]
         return min(len(data), room)
 
@@ -307,8 +303,7 @@ class DescriptorTable:
 
     def get(self, number: int) -> OpenFile:
         """Return an open file; OSError EBADF where there is none."""
-        if number not in self._files:
-            raise failure(errno.EBADF)
+        fail_if(number not in self._files, errno.EBADF)
         return self._files[number]
 
     def numbers(self) -> list[int]:
@@ -321,8 +316,7 @@ class DescriptorTable:
         """Give `file` the number `at`, or the lowest free one from `lowest` on."""
         free = (each for each in itertools.count(lowest) if each not in self._files)
         number = next(free) if at is None else at
-        if not 0 <= number < MAX_DESCRIPTORS:
-            raise failure(errno.EBADF if at is not None else errno.EMFILE)
+        fail_if(not 0 <= number < MAX_DESCRIPTORS, errno.EBADF if at is not None else errno.EMFILE)
         if number in self._files:
             self.close(number)
         file.references += 1

@@ -25,6 +25,7 @@ from simprof.simulator.linux.sandbox import (
     ResolvedPath,
     Sandbox,
     canonical_parts,
+    fail_if,
     failure,
 )
 from simprof.simulator.linux.streams import StandardStreams
@@ -117,8 +118,7 @@ class Host:
         if base is None:
             return self._working
         entry = self._entry(base)
-        if not entry.is_directory:
-            raise failure(errno.ENOTDIR)
+        fail_if(not entry.is_directory, errno.ENOTDIR)
         return entry.parts
 
     def _resolve(self, base: int | None, path: bytes, follow: bool) -> ResolvedPath:
@@ -154,24 +154,20 @@ class Host:
         return b"/" + b"/".join((*directory, *parts[len(seen) :]))
 
     def _entry(self, handle: int) -> _Open:
-        if handle not in self._handles:
-            raise failure(errno.EBADF)
+        fail_if(handle not in self._handles, errno.EBADF)
         return self._handles[handle]
 
     def _changeable(self, place: ResolvedPath) -> None:
         # The writable directory itself is an entry of one that is not.
         is_inside = self._sandbox.may_change(place.parts) and self._sandbox.writable != place.parts
-        if place.realm is not Realm.REAL or not is_inside:
-            raise failure(errno.EROFS)
+        fail_if(place.realm is not Realm.REAL or not is_inside, errno.EROFS)
 
     def _check_new(self, place: ResolvedPath) -> None:
-        if place.exists:
-            raise failure(errno.EEXIST)
+        fail_if(place.exists, errno.EEXIST)
         self._changeable(place)
 
     def _owned(self, place: ResolvedPath) -> os.stat_result:
-        if not place.exists:
-            raise failure(errno.ENOENT)
+        fail_if(not place.exists, errno.ENOENT)
         if place.status is None or not self._sandbox.may_change(place.parts):
             raise failure(errno.EROFS)
         self._refuse_foreign_link(place.status)
@@ -181,8 +177,7 @@ class Host:
         # A file with other names than the program's own: one may lie outside.
         identity = (status.st_dev, status.st_ino)
         linked = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
-        if linked and identity not in self._own_links:
-            raise failure(errno.EACCES)
+        fail_if(linked and identity not in self._own_links, errno.EACCES)
 
     # Opening
 
@@ -191,8 +186,7 @@ class Host:
         is_new = bool(access & FileAccess.CREATE and access & FileAccess.EXCLUSIVE)
         follow = not access & FileAccess.NO_FOLLOW and not is_new
         with self._resolve(base, path, follow) as place:
-            if is_new and place.exists:
-                raise failure(errno.EEXIST)
+            fail_if(is_new and place.exists, errno.EEXIST)
             if place.realm is not Realm.REAL:
                 return self._open_unreal(place, access)
             if place.status is None:
@@ -201,23 +195,18 @@ class Host:
 
     def _open_unreal(self, place: ResolvedPath, access: FileAccess) -> int | Special:
         if place.special in _OWN_FILE and self._program is not None:
-            if access & FileAccess.WRITE:
-                raise failure(errno.ETXTBSY)
+            fail_if(access & FileAccess.WRITE, errno.ETXTBSY)
             opened = os.open(self._program, os.O_RDONLY | os.O_CLOEXEC)
             return self._keep(opened, self._seen_program)
         if place.special is not None:
             return Special(place.special)
-        if not place.exists:
-            raise failure(errno.EROFS if access & FileAccess.CREATE else errno.ENOENT)
-        if access & FileAccess.WRITE:
-            raise failure(errno.EISDIR)
+        fail_if(not place.exists, errno.EROFS if access & FileAccess.CREATE else errno.ENOENT)
+        fail_if(access & FileAccess.WRITE, errno.EISDIR)
         return self._keep(-1, place.parts, is_directory=True)
 
     def _create(self, place: ResolvedPath, path: bytes, access: FileAccess, mode: int) -> int:
-        if not access & FileAccess.CREATE:
-            raise failure(errno.ENOENT)
-        if path.endswith(b"/"):
-            raise failure(errno.EISDIR)
+        fail_if(not access & FileAccess.CREATE, errno.ENOENT)
+        fail_if(path.endswith(b"/"), errno.EISDIR)
         self._changeable(place)
         flags = _host_flags(access) | os.O_CREAT | os.O_EXCL
         descriptor = os.open(place.name, flags, 0o600, dir_fd=place.directory)
@@ -228,25 +217,20 @@ class Host:
         self, place: ResolvedPath, status: os.stat_result, access: FileAccess
     ) -> int:
         writing = bool(access & (FileAccess.WRITE | FileAccess.TRUNCATE))
-        if stat.S_ISLNK(status.st_mode):
-            raise failure(errno.ELOOP)
+        fail_if(stat.S_ISLNK(status.st_mode), errno.ELOOP)
         if stat.S_ISDIR(status.st_mode):
-            if writing or access & FileAccess.CREATE:
-                raise failure(errno.EISDIR)
+            fail_if(writing or access & FileAccess.CREATE, errno.EISDIR)
             descriptor = os.open(place.name, _DIRECTORY, dir_fd=place.directory)
             return self._keep(descriptor, place.parts, is_directory=True)
-        if access & FileAccess.DIRECTORY:
-            raise failure(errno.ENOTDIR)
-        if not stat.S_ISREG(status.st_mode):
-            raise failure(errno.EACCES)
+        fail_if(access & FileAccess.DIRECTORY, errno.ENOTDIR)
+        fail_if(not stat.S_ISREG(status.st_mode), errno.EACCES)
         if writing:
             self._owned(place)
         descriptor = os.open(place.name, _host_flags(access), dir_fd=place.directory)
         try:
             # Judge again what was really opened: names may have changed since the walk.
             opened = os.fstat(descriptor)
-            if not stat.S_ISREG(opened.st_mode):
-                raise failure(errno.EACCES)
+            fail_if(not stat.S_ISREG(opened.st_mode), errno.EACCES)
             if writing:
                 self._refuse_foreign_link(opened)
             if access & FileAccess.TRUNCATE:
@@ -298,8 +282,7 @@ class Host:
 
     def write_at(self, handle: int, data: bytes, offset: int) -> int:
         """Write at `offset`, leaving the file's offset alone."""
-        if handle in self._streams:
-            raise failure(errno.ESPIPE)
+        fail_if(handle in self._streams, errno.ESPIPE)
         return os.pwrite(self._descriptor(handle), data, offset)
 
     def seek(self, handle: int, offset: int, whence: int) -> int:
@@ -310,8 +293,7 @@ class Host:
 
     def resize(self, handle: int, size: int) -> None:
         """Truncate or extend an open file."""
-        if handle in self._streams or not self._entry(handle).writable:
-            raise failure(errno.EINVAL)
+        fail_if(handle in self._streams or not self._entry(handle).writable, errno.EINVAL)
         os.ftruncate(self._descriptor(handle), size)
 
     # Status
@@ -350,8 +332,7 @@ class Host:
                 return self._translate(self._program.stat())
             if place.special is not None:
                 return Special(place.special)
-            if not place.exists:
-                raise failure(errno.ENOENT)
+            fail_if(not place.exists, errno.ENOENT)
             if place.status is None:
                 return self._shown_directory(place.parts)
             return self._translate(place.status)
@@ -359,12 +340,10 @@ class Host:
     def check_access(self, base: int | None, path: bytes, rights: int) -> None:
         """Raise OSError unless the file exists and has `rights` (R 4, W 2, X 1)."""
         with self._resolve(base, path, True) as place:
-            if not place.exists:
-                raise failure(errno.ENOENT)
+            fail_if(not place.exists, errno.ENOENT)
             if place.special is not None and place.special != "program":
                 return
-            if rights & os.W_OK and not self._sandbox.may_change(place.parts):
-                raise failure(errno.EROFS)
+            fail_if(rights & os.W_OK and not self._sandbox.may_change(place.parts), errno.EROFS)
             is_real = place.status is not None
             if is_real and not os.access(place.name, rights, dir_fd=place.directory):
                 raise failure(errno.EACCES)
@@ -374,12 +353,10 @@ class Host:
         with self._resolve(base, path, False) as place:
             if place.special == "exe" and self._program is not None:
                 return b"/" + b"/".join(self._seen_program)
-            if place.special == "program":
-                raise failure(errno.EINVAL)
+            fail_if(place.special == "program", errno.EINVAL)
             if place.special is not None:
                 return Special(place.special)
-            if not place.exists:
-                raise failure(errno.ENOENT)
+            fail_if(not place.exists, errno.ENOENT)
             if place.status is None or not stat.S_ISLNK(place.status.st_mode):
                 raise failure(errno.EINVAL)
             return os.readlink(place.name, dir_fd=place.directory)
@@ -396,8 +373,7 @@ class Host:
     def list_directory(self, handle: int) -> tuple[DirectoryEntry, ...]:
         """Return the entries of an open directory, "." and ".." first, then sorted."""
         entry = self._entry(handle)
-        if not entry.is_directory:
-            raise failure(errno.ENOTDIR)
+        fail_if(not entry.is_directory, errno.ENOTDIR)
         own = self.status(handle).inode
         entries = [DirectoryEntry(b".", own, 4), DirectoryEntry(b"..", own, 4)]
         if entry.descriptor < 0:
@@ -428,11 +404,9 @@ class Host:
     def remove(self, base: int | None, path: bytes, directory: bool) -> None:
         """Remove a file, or an empty directory."""
         with self._resolve(base, path, False) as place:
-            if not place.exists:
-                raise failure(errno.ENOENT)
+            fail_if(not place.exists, errno.ENOENT)
             self._changeable(place)
-            if place.name == b".":
-                raise failure(errno.EINVAL)
+            fail_if(place.name == b".", errno.EINVAL)
             if directory:
                 os.rmdir(place.name, dir_fd=place.directory)
             elif place.status is not None and stat.S_ISDIR(place.status.st_mode):
@@ -448,14 +422,11 @@ class Host:
             self._resolve(base, path, False) as source,
             self._resolve(new_base, new, False) as target,
         ):
-            if not source.exists:
-                raise failure(errno.ENOENT)
+            fail_if(not source.exists, errno.ENOENT)
             self._changeable(source)
             self._changeable(target)
-            if b"." in (source.name, target.name):
-                raise failure(errno.EBUSY)
-            if target.exists and not replace:
-                raise failure(errno.EEXIST)
+            fail_if(b"." in (source.name, target.name), errno.EBUSY)
+            fail_if(target.exists and not replace, errno.EEXIST)
             os.rename(
                 source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory
             )
@@ -494,8 +465,7 @@ class Host:
         flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_PATH
         descriptor = os.open(place.name, flags, dir_fd=place.directory)
         try:
-            if stat.S_ISLNK(os.fstat(descriptor).st_mode):
-                raise failure(errno.EOPNOTSUPP)
+            fail_if(stat.S_ISLNK(os.fstat(descriptor).st_mode), errno.EOPNOTSUPP)
             Path(f"/proc/self/fd/{descriptor}").chmod(mode & 0o777)
         finally:
             os.close(descriptor)
@@ -525,8 +495,7 @@ class Host:
 
     def _changeable_handle(self, handle: int) -> int:
         entry = self._entry(handle)
-        if entry.descriptor < 0 or not self._sandbox.may_change(entry.parts):
-            raise failure(errno.EROFS)
+        fail_if(entry.descriptor < 0 or not self._sandbox.may_change(entry.parts), errno.EROFS)
         self._refuse_foreign_link(os.fstat(entry.descriptor))
         return entry.descriptor
 

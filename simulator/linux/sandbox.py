@@ -31,6 +31,12 @@ def failure(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
+def fail_if(condition: object, number: int) -> None:
+    """Raise the OSError of a host errno where something is so."""
+    if condition:
+        raise failure(number)
+
+
 class Realm(Enum):
     """Which part of the visible file tree a place is in."""
 
@@ -205,10 +211,8 @@ class _Walk:
     # A canonical position and the components still to go.
 
     def __init__(self, sandbox: Sandbox, start: Parts, path: bytes, follow: bool) -> None:
-        if not path:
-            raise failure(errno.ENOENT)
-        if len(path) >= _MAX_PATH:
-            raise failure(errno.ENAMETOOLONG)
+        fail_if(not path, errno.ENOENT)
+        fail_if(len(path) >= _MAX_PATH, errno.ENAMETOOLONG)
         self._sandbox = sandbox
         self._follow = follow
         self._links = 0
@@ -263,8 +267,7 @@ class _Walk:
         return ResolvedPath(parts, Realm.REAL, descriptor, name, status, exists=status is not None)
 
     def _step(self, name: bytes) -> ResolvedPath | None:
-        if len(name) > 255:
-            raise failure(errno.ENAMETOOLONG)
+        fail_if(len(name) > 255, errno.ENAMETOOLONG)
         if self._descriptor < 0 or (not self._at and name in SPECIAL_TOPS and self._is_top(name)):
             return self._step_unreal(name)
         return self._step_real(name)
@@ -294,8 +297,7 @@ class _Walk:
             return None
         if not self._todo:
             return self._place(parts, name, status)
-        if not stat.S_ISDIR(status.st_mode):
-            raise failure(errno.ENOTDIR)
+        fail_if(not stat.S_ISDIR(status.st_mode), errno.ENOTDIR)
         descriptor, self._descriptor = self._descriptor, -1
         self._descriptor = self._sandbox.enter(descriptor, name)
         self._at = parts
@@ -303,8 +305,7 @@ class _Walk:
 
     def _follow_link(self, name: bytes) -> None:
         self._links += 1
-        if self._links > _MAX_LINKS:
-            raise failure(errno.ELOOP)
+        fail_if(self._links > _MAX_LINKS, errno.ELOOP)
         text = os.readlink(name, dir_fd=self._descriptor)
         if not self._todo and text.endswith(b"/"):
             self._must_be_directory = True
@@ -323,8 +324,7 @@ class _Walk:
             self._descriptor = self._sandbox.open_below_special(self._at)
             if self._descriptor >= 0:
                 return self._step_real(name)
-        if self._todo:
-            raise failure(errno.ENOENT if special is None else errno.ENOTDIR)
+        fail_if(self._todo, errno.ENOENT if special is None else errno.ENOTDIR)
         realm = Realm.SPECIAL if special is not None else Realm.SKELETON
         self.close()
         return ResolvedPath(parts, realm, special=special, exists=special is not None)

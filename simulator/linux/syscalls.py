@@ -13,7 +13,7 @@ from simprof.simulator.isa.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64,
 from simprof.simulator.linux import guest
 from simprof.simulator.linux.descriptors import HostFile, WouldWait
 from simprof.simulator.linux.file_data import BY_NAME, DESCRIPTORS, READING, Pages
-from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.sandbox import fail_if, failure
 from simprof.simulator.linux.syscalls_files import DescriptorCalls
 from simprof.simulator.linux.syscalls_paths import PathCalls
 from simprof.simulator.linux.syscalls_process import CodeFile, MemoryCalls, ProcessCalls
@@ -159,8 +159,7 @@ class MissingServices(CallGroup):
         }
 
     def _socketcall(self, subcall: int, address: int) -> NoReturn:
-        if not 1 <= subcall <= _SUBCALL_LAST:
-            raise failure(errno.EINVAL)
+        fail_if(not 1 <= subcall <= _SUBCALL_LAST, errno.EINVAL)
         first = self._task.words(address, 1)[0]
         if subcall in _MAKING_SOCKETS:
             self._task.call_name = _MAKING_SOCKETS[subcall]

@@ -14,7 +14,7 @@ from simprof.simulator.linux.descriptors import PIPE_SIZE, HostFile, OpenFile, P
 from simprof.simulator.linux.file_data import PIECE, Vectors, read_into, write, write_from
 from simprof.simulator.linux.guest import Returned
 from simprof.simulator.linux.outside import LARGEST_OFFSET
-from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.sandbox import fail_if, failure
 from simprof.simulator.linux.task import CallGroup, Perform, Task, nothing
 
 _POLLIN, _POLLOUT, _POLLERR, _POLLHUP, _POLLNVAL = 0x1, 0x4, 0x8, 0x10, 0x20
@@ -89,11 +89,9 @@ class DescriptorCalls(CallGroup):
         if not address:
             return write(self._guest, source.read(size), target, None)
         (offset,) = layout.unpack(self._memory.read(address, layout.size))
-        if offset < 0:
-            raise failure(errno.EINVAL)
+        fail_if(offset < 0, errno.EINVAL)
         last = LARGEST_OFFSET if wide else _LARGEST_OFFSET_32
-        if offset >= last:
-            raise failure(errno.EOVERFLOW)
+        fail_if(offset >= last, errno.EOVERFLOW)
         data = source.read_at(min(size, last - offset), offset)
         count = write(self._guest, data, target, None)
         self._memory.write(address, layout.pack(offset + count))
@@ -103,35 +101,28 @@ class DescriptorCalls(CallGroup):
 
     def _lseek(self, number: int, offset: int, whence: int) -> int:
         position = self._seek(number, offset, whence)
-        if not self._task.is64 and position >> 31:
-            raise failure(errno.EOVERFLOW)
+        fail_if(not self._task.is64 and position >> 31, errno.EOVERFLOW)
         return position
 
     def _seek(self, number: int, offset: int, whence: int) -> int:
-        if whence > 4:
-            raise failure(errno.EINVAL)
+        fail_if(whence > 4, errno.EINVAL)
         return self._table.get(number).seek(offset, whence)
 
     def _resize(self, file: OpenFile, size: int) -> None:
-        if size < 0 or not file.writable:
-            raise failure(errno.EINVAL)
+        fail_if(size < 0 or not file.writable, errno.EINVAL)
         file.resize(size)
 
     def _fallocate(self, file: OpenFile, mode: int, start: int, size: int) -> None:
-        if mode != 0:
-            raise failure(errno.EOPNOTSUPP)
-        if start < 0 or size <= 0:
-            raise failure(errno.EINVAL)
-        if start + size > LARGEST_OFFSET:
-            raise failure(errno.EFBIG)
+        fail_if(mode != 0, errno.EOPNOTSUPP)
+        fail_if(start < 0 or size <= 0, errno.EINVAL)
+        fail_if(start + size > LARGEST_OFFSET, errno.EFBIG)
         if file.status().size < start + size:
             file.resize(start + size)
 
     # Descriptors
 
     def _close_range(self, first: int, last: int, flags: int) -> None:
-        if first > last or flags & ~_CLOSE_RANGE_CLOEXEC:
-            raise failure(errno.EINVAL)
+        fail_if(first > last or flags & ~_CLOSE_RANGE_CLOEXEC, errno.EINVAL)
         for number in self._table.numbers():
             if first <= number <= last:
                 if flags:
@@ -144,8 +135,7 @@ class DescriptorCalls(CallGroup):
         return new if old == new else self._table.install(file, at=new)
 
     def _dup3(self, old: int, new: int, flags: int) -> int:
-        if old == new or flags & ~O_CLOEXEC:
-            raise failure(errno.EINVAL)
+        fail_if(old == new or flags & ~O_CLOEXEC, errno.EINVAL)
         return self._table.install(self._table.get(old), at=new, on_exec=bool(flags))
 
     def _pipe2(self, address: int, flags: int) -> None:
@@ -169,8 +159,7 @@ class DescriptorCalls(CallGroup):
         file = self._table.get(number)
         if command in (_F_DUPFD, _F_DUPFD_CLOEXEC):
             lowest = self._task.signed32(value)
-            if lowest < 0:
-                raise failure(errno.EINVAL)
+            fail_if(lowest < 0, errno.EINVAL)
             on_exec = command == _F_DUPFD_CLOEXEC
             return self._table.install(file, lowest=lowest, on_exec=on_exec)
         if command == _F_GETFD:
@@ -205,8 +194,7 @@ class DescriptorCalls(CallGroup):
     # Waiting
 
     def _poll(self, address: int, count: int, timeout: int | None) -> int:
-        if count > 1024:
-            raise failure(errno.EINVAL)
+        fail_if(count > 1024, errno.EINVAL)
         layout = struct.Struct(">ihh")
         data = self._memory.read(address, count * layout.size)
         ready = 0
@@ -241,8 +229,7 @@ class DescriptorCalls(CallGroup):
         return happened & events
 
     def _select(self, count: int, readers: int, writers: int, exceptions: int, timeout: int) -> int:
-        if not 0 <= count <= 1024:
-            raise failure(errno.EINVAL)
+        fail_if(not 0 <= count <= 1024, errno.EINVAL)
         nanoseconds = self._select_timeout(timeout)
         sets = [self._read_set(address, count) for address in (readers, writers, exceptions)]
         for number in sets[0] | sets[1] | sets[2]:
@@ -264,8 +251,7 @@ class DescriptorCalls(CallGroup):
             return self._task.duration(address)
         layout = structures.TIMEVAL[self._task.is64]
         seconds, microseconds = layout.unpack(self._memory.read(address, layout.size))
-        if seconds < 0 or microseconds < 0:
-            raise failure(errno.EINVAL)
+        fail_if(seconds < 0 or microseconds < 0, errno.EINVAL)
         return int(seconds * structures.SECOND + microseconds * 1000)
 
     def _read_set(self, address: int, count: int) -> set[int]:

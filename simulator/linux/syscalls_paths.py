@@ -10,7 +10,7 @@ from simprof.simulator.cpu.address_space import OutOfMemory
 from simprof.simulator.isa import sparc
 from simprof.simulator.linux import descriptors, proc_files, structures
 from simprof.simulator.linux.outside import USER, FileAccess, FileStatus, Special
-from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.sandbox import fail_if, failure
 from simprof.simulator.linux.task import AT_FDCWD, CallGroup, Perform, Task, failing
 
 _AT_SYMLINK_NOFOLLOW, _AT_REMOVEDIR, _AT_SYMLINK_FOLLOW = 0x100, 0x200, 0x400
@@ -135,8 +135,7 @@ class PathCalls(CallGroup):
     # Opening
 
     def _open(self, base: int, path: bytes, flags: int, mode: int) -> int:
-        if flags & sparc.O_TMPFILE:
-            raise failure(errno.EOPNOTSUPP)
+        fail_if(flags & sparc.O_TMPFILE, errno.EOPNOTSUPP)
         access = FileAccess.READ if flags & sparc.O_ACCMODE in (0, 2) else FileAccess(0)
         if flags & sparc.O_ACCMODE in (1, 2):
             access |= FileAccess.WRITE
@@ -171,13 +170,10 @@ class PathCalls(CallGroup):
             return kind(self._host, opened, flags)
         if opened.name.startswith("fd/"):
             return self._own_descriptor(opened.name)
-        if opened.name == "tty":
-            raise failure(errno.ENXIO)
-        if flags & sparc.O_DIRECTORY:
-            raise failure(errno.ENOTDIR)
+        fail_if(opened.name == "tty", errno.ENXIO)
+        fail_if(flags & sparc.O_DIRECTORY, errno.ENOTDIR)
         if opened.name in proc_files.FILES:
-            if flags & sparc.O_ACCMODE:
-                raise failure(errno.EACCES)
+            fail_if(flags & sparc.O_ACCMODE, errno.EACCES)
             return descriptors.Text(proc_files.FILES[opened.name](self._task), flags)
         return descriptors.Device(opened.name, flags, self._task.random)
 
@@ -196,8 +192,7 @@ class PathCalls(CallGroup):
 
     def _getcwd(self, size: int) -> tuple[int, bytes]:
         data = self._host.path_of(self._task.working_directory) + b"\0"
-        if len(data) > size:
-            raise failure(errno.ERANGE)
+        fail_if(len(data) > size, errno.ERANGE)
         return len(data), data
 
     def _umask(self, mask: int) -> int:
@@ -215,8 +210,7 @@ class PathCalls(CallGroup):
             raise
         room = min(size, 1 << 20)
         data, position = structures.directory_entries(entries, file.position, room, layout)
-        if not data and file.position < len(entries):
-            raise failure(errno.EINVAL)
+        fail_if(not data and file.position < len(entries), errno.EINVAL)
         self._memory.write(address, data)
         file.position = position
         return len(data)
@@ -238,24 +232,21 @@ class PathCalls(CallGroup):
 
     def _encode(self, status: FileStatus, wide: bool) -> bytes:
         encode = structures.stat64 if wide else structures.stat
-        if not self._task.is64 and not wide and status.size >> 31:
-            raise failure(errno.EOVERFLOW)
+        fail_if(not self._task.is64 and not wide and status.size >> 31, errno.EOVERFLOW)
         return encode(status, self._task.is64)
 
     def _stat(self, flags: int, wide: bool, path: bytes) -> bytes:
         return self._encode(self._status(AT_FDCWD, path, flags), wide)
 
     def _readlink(self, base: int, path: bytes, size: int) -> tuple[int, bytes]:
-        if size <= 0:
-            raise failure(errno.EINVAL)
+        fail_if(size <= 0, errno.EINVAL)
         text = self._host.read_link(self._task.base(base), path)
         if isinstance(text, Special):
             text = self._descriptor_path(text)
         return len(text[:size]), text[:size]
 
     def _descriptor_path(self, special: Special) -> bytes:
-        if not special.name.startswith("fd/"):
-            raise failure(errno.EINVAL)
+        fail_if(not special.name.startswith("fd/"), errno.EINVAL)
         file = self._own_descriptor(special.name)
         if isinstance(file, descriptors.HostFile) and file.handle > 2:
             return self._host.path_of(file.handle)
@@ -278,13 +269,11 @@ class PathCalls(CallGroup):
         self._host.rename(base, path, new_base, new, not flags & _RENAME_NOREPLACE)
 
     def _symlinkat(self, target: bytes, base: int | None, path: bytes) -> None:
-        if not target:
-            raise failure(errno.ENOENT)
+        fail_if(not target, errno.ENOENT)
         self._host.make_link(target, base, path)
 
     def _truncate(self, base: int | None, path: bytes, size: int) -> None:
-        if size < 0:
-            raise failure(errno.EINVAL)
+        fail_if(size < 0, errno.EINVAL)
         opened = self._host.open(base, path, FileAccess.WRITE, 0)
         if not isinstance(opened, int):
             raise failure(errno.EINVAL)
@@ -301,8 +290,7 @@ class PathCalls(CallGroup):
 
     def _check_owner(self, user: int, group: int) -> None:
         # Every file belongs to the one user, and nobody can be given one.
-        if not {user, group} <= {-1, USER, 0xFFFF}:
-            raise failure(errno.EPERM)
+        fail_if(not {user, group} <= {-1, USER, 0xFFFF}, errno.EPERM)
 
     def _utime(self, path: bytes, address: int) -> None:
         given = self._task.words(address, 2) if address else ()
@@ -313,8 +301,7 @@ class PathCalls(CallGroup):
         layout = structures.TIMEVAL[self._task.is64]
         data = self._memory.read(address, 2 * layout.size) if address else b""
         given = list(layout.iter_unpack(data))
-        if not all(0 <= microseconds < 1_000_000 for _, microseconds in given):
-            raise failure(errno.EINVAL)
+        fail_if(not all(0 <= microseconds < 1_000_000 for _, microseconds in given), errno.EINVAL)
         self._set_times(base, path, [s * structures.SECOND + u * 1000 for s, u in given], True)
 
     def _utimensat(self, base: int, path: bytes, address: int, flags: int) -> None:
@@ -332,8 +319,7 @@ class PathCalls(CallGroup):
             return self._task.now
         if nanoseconds == _UTIME_OMIT:
             return current
-        if not 0 <= nanoseconds < structures.SECOND:
-            raise failure(errno.EINVAL)
+        fail_if(not 0 <= nanoseconds < structures.SECOND, errno.EINVAL)
         return seconds * structures.SECOND + nanoseconds
 
     def _set_times(self, base: int, path: bytes, times: Sequence[int], follow: bool) -> None:

@@ -27,7 +27,7 @@ from simprof.simulator.linux.descriptors import (
 from simprof.simulator.linux.file_data import PIECE, SharedFiles, SharedMapping
 from simprof.simulator.linux.outside import LARGEST_OFFSET, USER
 from simprof.simulator.linux.process import PARENT_ID
-from simprof.simulator.linux.sandbox import PROCESS_ID, failure
+from simprof.simulator.linux.sandbox import PROCESS_ID, fail_if, failure
 from simprof.simulator.linux.task import CallGroup, Perform, Task, failing, nothing
 
 # Takes the host's path of a file, and the address at which it was mapped.
@@ -76,8 +76,7 @@ class MemoryCalls(CallGroup):
     def _mmap(
         self, address: int, length: int, protection: int, flags: int, descriptor: int, offset: int
     ) -> int:
-        if length == 0 or offset % PAGE_SIZE or offset < 0:
-            raise failure(errno.EINVAL)
+        fail_if(length == 0 or offset % PAGE_SIZE or offset < 0, errno.EINVAL)
         if flags & sparc.MAP_TYPE not in (
             sparc.MAP_SHARED,
             sparc.MAP_PRIVATE,
@@ -91,8 +90,7 @@ class MemoryCalls(CallGroup):
         file = None
         if not flags & sparc.MAP_ANONYMOUS:
             file = self._mappable(descriptor, flags, rights)
-            if offset + size > LARGEST_OFFSET:
-                raise failure(errno.EOVERFLOW)
+            fail_if(offset + size > LARGEST_OFFSET, errno.EOVERFLOW)
         place = self._place(address, size, flags)
         self.shared.forget(place, size)
         try:
@@ -113,8 +111,7 @@ class MemoryCalls(CallGroup):
     def _place(self, address: int, size: int, flags: int) -> int:
         if not flags & (sparc.MAP_FIXED | sparc.MAP_FIXED_NOREPLACE):
             return self._memory.find_free(size, address // PAGE_SIZE * PAGE_SIZE)
-        if address % PAGE_SIZE:
-            raise failure(errno.EINVAL)
+        fail_if(address % PAGE_SIZE, errno.EINVAL)
         if address + size > self._memory.limit_address:
             raise OutOfMemory("beyond the address space")
         if flags & sparc.MAP_FIXED_NOREPLACE and not self._memory.is_free(address, size):
@@ -127,13 +124,10 @@ class MemoryCalls(CallGroup):
         if isinstance(file, Device) and file.name == "zero":
             return None
         regular = isinstance(file, HostFile) and not isinstance(file, Directory)
-        if not regular or file.status().mode & 0o170000 != 0o100000:
-            raise failure(errno.ENODEV)
-        if not file.readable:
-            raise failure(errno.EACCES)
+        fail_if(not regular or file.status().mode & 0o170000 != 0o100000, errno.ENODEV)
+        fail_if(not file.readable, errno.EACCES)
         shared = flags & sparc.MAP_TYPE != sparc.MAP_PRIVATE
-        if shared and rights & Protection.WRITE and not file.writable:
-            raise failure(errno.EACCES)
+        fail_if(shared and rights & Protection.WRITE and not file.writable, errno.EACCES)
         return file
 
     def _fill(self, place: int, size: int, file: OpenFile, offset: int) -> None:
@@ -151,24 +145,20 @@ class MemoryCalls(CallGroup):
 
     def _range(self, address: int, length: int, error: int = errno.ENOMEM) -> int:
         # Check a page-aligned range; return its size in whole pages.
-        if address % PAGE_SIZE:
-            raise failure(errno.EINVAL)
+        fail_if(address % PAGE_SIZE, errno.EINVAL)
         size = page_up(length)
-        if address + size > self._memory.limit_address:
-            raise failure(error)
+        fail_if(address + size > self._memory.limit_address, error)
         return size
 
     def _munmap(self, address: int, length: int) -> None:
-        if length == 0:
-            raise failure(errno.EINVAL)
+        fail_if(length == 0, errno.EINVAL)
         size = self._range(address, length, errno.EINVAL)
         self.shared.forget(address, size)
         self._memory.unmap(address, size)
 
     def _mprotect(self, address: int, length: int, protection: int) -> None:
         size = self._range(address, length)
-        if protection & ~0x0300000F:
-            raise failure(errno.EINVAL)
+        fail_if(protection & ~0x0300000F, errno.EINVAL)
         if size:
             try:
                 self._memory.protect(address, size, Protection(protection & 7))
@@ -181,11 +171,9 @@ class MemoryCalls(CallGroup):
     def _mremap(self, old: int, old_length: int, new_length: int, flags: int, fixed: int) -> int:
         if old % PAGE_SIZE or flags & ~(sparc.MREMAP_MAYMOVE | sparc.MREMAP_FIXED):
             raise failure(errno.EINVAL)
-        if not 0 < new_length <= self._memory.limit_address or old_length == 0:
-            raise failure(errno.EINVAL)
+        fail_if(not 0 < new_length <= self._memory.limit_address or old_length == 0, errno.EINVAL)
         old_size, new_size = page_up(old_length), page_up(new_length)
-        if not self._memory.is_mapped(old, old_size):
-            raise failure(errno.EFAULT)
+        fail_if(not self._memory.is_mapped(old, old_size), errno.EFAULT)
         shared = self.shared.inside(old, old_size)
         if shared is None and self.shared.touches(old, old_size):
             raise failure(errno.EFAULT)
@@ -247,14 +235,12 @@ class MemoryCalls(CallGroup):
     def _mapped_range(self, address: int, length: int) -> int:
         # Check a range as `_range`, and that all of it is mapped.
         size = self._range(address, length)
-        if size and not self._memory.is_mapped(address, size):
-            raise failure(errno.ENOMEM)
+        fail_if(size and not self._memory.is_mapped(address, size), errno.ENOMEM)
         return size
 
     def _madvise(self, address: int, length: int, advice: int) -> None:
         size = self._range(address, length)
-        if not 0 <= advice <= 25 and advice not in (100, 101):
-            raise failure(errno.EINVAL)
+        fail_if(not 0 <= advice <= 25 and advice not in (100, 101), errno.EINVAL)
         self._mapped_range(address, length)
         if advice in (_MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED):
             # Private pages read as zero again, shared ones as the file.
@@ -317,19 +303,16 @@ class ProcessCalls(CallGroup):
     # Identity
 
     def _set_identity(self, *given: int) -> None:
-        if not set(given) <= {-1, USER}:
-            raise failure(errno.EPERM)
+        fail_if(not set(given) <= {-1, USER}, errno.EPERM)
 
     def _of_self(self, process: int) -> int:
-        if process not in _SELF:
-            raise failure(errno.ESRCH)
+        fail_if(process not in _SELF, errno.ESRCH)
         return PROCESS_ID
 
     # Resources
 
     def _limit(self, resource: int) -> tuple[int | None, int | None]:
-        if not 0 <= resource < _RLIMIT_COUNT:
-            raise failure(errno.EINVAL)
+        fail_if(not 0 <= resource < _RLIMIT_COUNT, errno.EINVAL)
         return self._limits.get(resource, (None, None))
 
     def _encode_limit(self, resource: int, wide: bool) -> bytes:
@@ -368,8 +351,7 @@ class ProcessCalls(CallGroup):
         return old
 
     def _getrusage(self, who: int) -> bytes:
-        if who not in (-1, 0, 1):
-            raise failure(errno.EINVAL)
+        fail_if(who not in (-1, 0, 1), errno.EINVAL)
         used = 0 if who == -1 else self._task.cpu_time
         return structures.rusage(used, self._task.is64)
 
@@ -380,8 +362,7 @@ class ProcessCalls(CallGroup):
 
     def _affinity(self, size: int) -> tuple[int, bytes]:
         word = 8 if self._task.is64 else 4
-        if size < word or size % word:
-            raise failure(errno.EINVAL)
+        fail_if(size < word or size % word, errno.EINVAL)
         return word, (1).to_bytes(word, "big")
 
     # Others
@@ -406,6 +387,5 @@ class ProcessCalls(CallGroup):
         return _PR_ANSWERS.get(option, 0)
 
     def _getdomainname(self, size: int) -> bytes:
-        if size < len(_DOMAIN):
-            raise failure(errno.EINVAL)
+        fail_if(size < len(_DOMAIN), errno.EINVAL)
         return _DOMAIN

@@ -11,7 +11,7 @@ from simprof.simulator.cpu.address_space import GuestFault
 from simprof.simulator.isa.sparc import ERRNO
 from simprof.simulator.linux import guest, signals, structures
 from simprof.simulator.linux.process import CLOCK_TICKS
-from simprof.simulator.linux.sandbox import PROCESS_ID, failure
+from simprof.simulator.linux.sandbox import PROCESS_ID, fail_if, failure
 from simprof.simulator.linux.task import (
     CallGroup,
     Perform,
@@ -74,12 +74,10 @@ class ThreadCalls(CallGroup):
         self, flags: int, stack: int, parent_word: int, thread_pointer: int, child_word: int
     ) -> guest.Outcome:
         if flags & _SHARED != _SHARED:
-            if flags & _CLONE_THREAD and not flags & _CLONE_SIGHAND:
-                raise failure(errno.EINVAL)
+            fail_if(flags & _CLONE_THREAD and not flags & _CLONE_SIGHAND, errno.EINVAL)
             raise ServiceMissingError("EAGAIN")
         threads = self._guest.threads
-        if len(threads.alive) >= MOST_THREADS:
-            raise failure(errno.EAGAIN)
+        fail_if(len(threads.alive) >= MOST_THREADS, errno.EAGAIN)
         self._guest.memory.hold(_THREAD)
         number = threads.start(stack or None, thread_pointer if flags & _CLONE_SETTLS else None)
         if flags & _CLONE_PARENT_SETTID:
@@ -124,8 +122,7 @@ class ThreadCalls(CallGroup):
     ) -> int | guest.Outcome:
         command, count = operation & _COMMAND, self._task.signed32(value)
         more = self._task.signed32(timeout)  # of other commands: how many threads besides
-        if address & 3:
-            raise failure(errno.EINVAL)
+        fail_if(address & 3, errno.EINVAL)
         if command == _WAIT:
             return self._wait(address, value, timeout, operation, _ANY_BIT)
         if command == _WAIT_BITSET:
@@ -138,8 +135,7 @@ class ThreadCalls(CallGroup):
         if command == _REQUEUE:
             return self._requeue(address, count, second, more)[0]
         if command == _CMP_REQUEUE:
-            if self._word(address) != last:
-                raise failure(errno.EAGAIN)
+            fail_if(self._word(address) != last, errno.EAGAIN)
             return sum(self._requeue(address, count, second, more))
         if command == _WAKE_OP:
             return self._wake_op(address, count, second, more, last)
@@ -148,14 +144,12 @@ class ThreadCalls(CallGroup):
     def _wait(
         self, address: int, value: int, timeout: int, operation: int, bits: int
     ) -> guest.Outcome:
-        if not bits:
-            raise failure(errno.EINVAL)
+        fail_if(not bits, errno.EINVAL)
         threads = self._guest.threads
         if threads.is_expired:
             self.give_up(threads.current)
             raise failure(errno.ETIMEDOUT)
-        if self._word(address) != value:
-            raise failure(errno.EAGAIN)
+        fail_if(self._word(address) != value, errno.EAGAIN)
         span = self._span(timeout, operation) if timeout else None
         if threads.is_alone:
             self._task.sleep(span)
@@ -199,8 +193,7 @@ class ThreadCalls(CallGroup):
         if encoded >> 31:
             operand = 1 << (operand & 31)
         operation, comparison = encoded >> 28 & 7, encoded >> 24 & 15
-        if operation not in _OPERATIONS or comparison not in _COMPARISONS:
-            raise failure(errno.ENOSYS)
+        fail_if(operation not in _OPERATIONS or comparison not in _COMPARISONS, errno.ENOSYS)
         new = _OPERATIONS[operation](old, operand) & 0xFFFFFFFF
         self._memory.write(second, new.to_bytes(4, "big"))
         woken = self._wake(address, count)
@@ -295,8 +288,7 @@ class SignalCalls(CallGroup):
         encode: Callable[[signals.SignalAction], bytes],
     ) -> None:
         kept = (signals.Signal.KILL, signals.Signal.STOP) if new else ()
-        if not 1 <= number <= _HIGHEST or number in kept:
-            raise failure(errno.EINVAL)
+        fail_if(not 1 <= number <= _HIGHEST or number in kept, errno.EINVAL)
         data = self._memory.read(new, size) if new else b""
         if old:
             self._memory.write(old, encode(self._signals.action(number)))
@@ -330,8 +322,7 @@ class SignalCalls(CallGroup):
             _UNBLOCK: before & ~given,
             _SETMASK: before & ~replaced | given,
         }
-        if how not in masks:
-            raise failure(errno.EINVAL)
+        fail_if(how not in masks, errno.EINVAL)
         self._signals.blocked = masks[how]
 
     # Waiting
@@ -371,16 +362,13 @@ class SignalCalls(CallGroup):
             self._memory.write(old, layout.pack(current.address, flags, current.size))
         if not data:
             return
-        if inside:
-            raise failure(errno.EPERM)
+        fail_if(inside, errno.EPERM)
         address, flags, size = layout.unpack(data)
-        if flags & ~(signals.SS_ONSTACK | signals.SS_DISABLE):
-            raise failure(errno.EINVAL)
+        fail_if(flags & ~(signals.SS_ONSTACK | signals.SS_DISABLE), errno.EINVAL)
         if flags & signals.SS_DISABLE:
             self._signals.alternate = signals.AlternateStack()
             return
-        if size < (_MIN_STACK_64 if self._task.is64 else _MIN_STACK_32):
-            raise failure(errno.ENOMEM)
+        fail_if(size < (_MIN_STACK_64 if self._task.is64 else _MIN_STACK_32), errno.ENOMEM)
         self._signals.alternate = signals.AlternateStack(address, 0, size)
 
     def _sigreturn(self) -> guest.Outcome:
@@ -391,20 +379,17 @@ class SignalCalls(CallGroup):
 
     def _kill(self, process: int, number: int) -> None:
         # 0, -1 and the negative own group all mean this process.
-        if process not in (PROCESS_ID, 0, -1, -PROCESS_ID):
-            raise failure(errno.ESRCH)
+        fail_if(process not in (PROCESS_ID, 0, -1, -PROCESS_ID), errno.ESRCH)
         if self._checked(number):
             self._guest.raise_signal(number)
 
     def _tgkill(self, process: int, thread: int, number: int) -> None:
-        if process != PROCESS_ID:
-            raise failure(errno.ESRCH)
+        fail_if(process != PROCESS_ID, errno.ESRCH)
         self._send_to(thread, number)
 
     def _send_to(self, thread: int, number: int) -> None:
         threads = self._guest.threads
-        if thread not in threads.alive:
-            raise failure(errno.ESRCH)
+        fail_if(thread not in threads.alive, errno.ESRCH)
         if self._checked(number):
             if threads.is_alone:
                 self._guest.raise_signal(number)
@@ -412,8 +397,7 @@ class SignalCalls(CallGroup):
                 threads.send(thread, number)
 
     def _checked(self, number: int) -> int:
-        if not 0 <= number <= _HIGHEST:
-            raise failure(errno.EINVAL)
+        fail_if(not 0 <= number <= _HIGHEST, errno.EINVAL)
         return number
 
 
@@ -473,8 +457,7 @@ class TimeCalls(CallGroup):
     def _clock_nanosleep(self, clock: int, flags: int, address: int) -> None:
         now = self._read_clock(clock)
         span = self._task.duration(address)
-        if clock == _CLOCK_THREAD:
-            raise failure(errno.EINVAL)
+        fail_if(clock == _CLOCK_THREAD, errno.EINVAL)
         if flags & _TIMER_ABSTIME:
             span -= now
         self._task.sleep(max(0, span))

@@ -15,7 +15,7 @@ from simprof.simulator.linux.descriptors import DescriptorTable, HostFile, OpenF
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.linux.guest import Guest, Outcome, Waits
 from simprof.simulator.linux.process import RandomBytes
-from simprof.simulator.linux.sandbox import failure
+from simprof.simulator.linux.sandbox import fail_if, failure
 
 Arguments = tuple[int, ...]  # the six argument registers, unsigned
 Handler = Callable[[Arguments], int | Outcome]
@@ -128,10 +128,9 @@ class Task:
         return self.cpu_time + self.slept
 
     def sleep(self, nanoseconds: int | None, *, retry: bool = False) -> None:
-        """Let the calling thread wait, for ever where `nanoseconds` of virtual time is None.
-
-        Raises `UnsupportedError` if nothing can end the wait of a program with one thread;
-        `WaitingError` where there are other threads, unless the time has passed.
+        """Let the calling thread wait, for ever where `nanoseconds` of virtual time is None;
+        `UnsupportedError` if nothing can end the wait of a program with one thread; `WaitingError`
+        where there are other threads, unless the time has passed.
         """
         # The call is performed again afterwards where others ran. `retry`: Whether what other
         # threads do may end the wait before.
@@ -168,8 +167,7 @@ class Task:
 
         def handle(arguments: Arguments) -> int | Outcome:
             for place, mask, wanted in checks:
-                if arguments[place] & mask != wanted:
-                    raise failure(errno.EINVAL)
+                fail_if(arguments[place] & mask != wanted, errno.EINVAL)
             result = perform(*[read(*arguments[first:last]) for first, last, read in steps])
             result, data = result if isinstance(result, tuple) else (result, result)
             if isinstance(data, bytes):
@@ -216,8 +214,7 @@ class Task:
     def duration(self, address: int) -> int:
         """Read a timespec as nanoseconds; OSError EINVAL where it is not a proper one."""
         seconds, nanoseconds = self.timespec(address)
-        if seconds < 0 or not 0 <= nanoseconds < structures.SECOND:
-            raise failure(errno.EINVAL)
+        fail_if(seconds < 0 or not 0 <= nanoseconds < structures.SECOND, errno.EINVAL)
         return seconds * structures.SECOND + nanoseconds
 
     def milliseconds(self, value: int) -> int | None:
@@ -235,15 +232,13 @@ class Task:
 
     def _opened(self, for_writing: bool, descriptor: int) -> OpenFile:
         file = self.file(descriptor)
-        if not (file.writable if for_writing else file.readable):
-            raise failure(errno.EBADF)
+        fail_if(not (file.writable if for_writing else file.readable), errno.EBADF)
         return file
 
     def vectors(self, address: int, count: int) -> list[tuple[int, int]]:
         """Read an iovec array as (address, length) pairs."""
         count = self.signed32(count)
-        if not 0 <= count <= 1024:
-            raise failure(errno.EINVAL)
+        fail_if(not 0 <= count <= 1024, errno.EINVAL)
         words = self.words(address, 2 * count)
         lengths = words[1::2]
         if any(length >= 1 << (63 if self.is64 else 31) for length in lengths):

@@ -104,10 +104,7 @@ class CounterFile:
         )
 
     def read(self, address: int, size: int) -> bytes:
-        """Return memory of the run's end.
-
-        Raises UsageError if it is not in the file.
-        """
+        """Return memory of the run's end; UsageError if it is not in the file."""
         for base, data in self.memory.items():
             if base <= address and address + size <= base + len(data):
                 return data[address - base : address - base + size]
@@ -148,10 +145,8 @@ def header(
 
 
 def load(path: Path) -> CounterFile:
-    """Read a counter file.
-
-    Raises UsageError if it cannot be read, is none, is cut, or does not have the sizes that its
-    header says.
+    """Read a counter file; UsageError if it cannot be read, is none, is cut, or does not have the
+    sizes that its header says.
     """
     try:
         data = path.read_bytes()

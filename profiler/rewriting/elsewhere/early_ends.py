@@ -66,10 +66,8 @@ class StackReader:
         self._callees = Callees(self._index)
 
     def ends(self, frames: Sequence[int]) -> dict[int, Counter[int]]:
-        """Return how many activations ended early, by routine number and block.
-
-        Raises UsageError if a word is behind no call of the program, or several blocks may have
-        ended it.
+        """Return how many activations ended early, by routine number and block; UsageError if a
+        word is behind no call of the program, or several blocks may have ended it.
         """
         # frames: The words of a stack, innermost first.
         if _is_signal(frames):
@@ -224,10 +222,8 @@ MOST_READINGS = 4096  # Readings of one routine that are tried
 def read_with_ends(
     plan: PathDecoder, memory: MemoryCounters, early: Mapping[int, int]
 ) -> tuple[RoutineCounters, Reading]:
-    """Return a routine's counters with its unfinished paths, and what they say.
-
-    Raises UsageError if the counters break flow, or do not tell which way the unfinished paths
-    took.
+    """Return a routine's counters with its unfinished paths, and what they say; UsageError if the
+    counters break flow, or do not tell which way the unfinished paths took.
     """
     # plan: The plan, which counts acyclic paths.
     # early: Block id -> activations that ended early in it, one at least.

@@ -70,10 +70,8 @@ from simprof.simulator.values import dataclass
 
 
 def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasurement:
-    """Return the profile that an instrumented program has counted.
-
-    Raises SimulatorError if the program is another one, or the counters do not tell a profile, and
-    why.
+    """Return the profile that an instrumented program has counted; SimulatorError if the program is
+    another one, or the counters do not tell a profile, and why.
     """
     # file: Its counter file, or several merged.
     # program: The program before it was instrumented; None: the file that the header names.
@@ -113,9 +111,8 @@ def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasureme
 
 
 def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None) -> ProgramGraphs:
-    """Return the graphs of the program that a counter file is of, as they were.
-
-    Raises UsageError or ProfileMismatchError if the program is not there, or is another one now.
+    """Return the graphs of the program that a counter file is of, as they were; UsageError or
+    ProfileMismatchError if the program is not there, or is another one now.
     """
     known = file.header["program"]
     path = Path(known["file"]) if program is None else program
@@ -132,9 +129,8 @@ def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None)
 def placed_again(
     file: CounterFile, recipe: PlanRecipe, recovered: ProgramGraphs
 ) -> tuple[dict[int, RoutinePlan], dict[int, PlacedPlan]]:
-    """Plan the routines of a counter file again: number -> plan, and -> plan with its counters.
-
-    Raises ProfileMismatchError if the plans take other memory than the file has.
+    """Plan the routines of a counter file again: number -> plan, and -> plan with its counters;
+    ProfileMismatchError if the plans take other memory than the file has.
     """
     planner, space = recipe.planner(recovered), CounterSpace()
     scheme = definition(recipe.mode)
@@ -266,9 +262,8 @@ class TokenStream:
 
 
 def token_stream(raw: bytes, position: int, *, packed: bool) -> TokenStream:
-    """Return the tokens in a program's raw trace.
-
-    Raises UsageError if the trace is shorter than its position says.
+    """Return the tokens in a program's raw trace; UsageError if the trace is shorter than its
+    position says.
     """
     # raw: All that the program has written.
     # position: The word `POSITION` of the trace buffer at the end: its low three bits are how many

@@ -111,9 +111,8 @@ def option_fields(options: SchemeOptions) -> dict[str, Any]:
 
 
 def of_header(file: CounterFile) -> PlanRecipe:
-    """Return what the header of a counter file says.
-
-    Raises UsageError if it says nothing that this simprof understands.
+    """Return what the header of a counter file says; UsageError if it says nothing that this
+    simprof understands.
     """
     header = file.header
     try:

@@ -12,22 +12,14 @@ from simprof.profiler.schemes.definition import (
 )
 
 
-def _plan_naive(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.cs6120.planner import plan_naive
+def _plan(order: PlanOrder, mode: str) -> RoutinePlan:
+    from simprof.profiler.schemes.cs6120 import planner
 
-    return plan_naive(order.cfg)
-
-
-def _plan_calls(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.cs6120.planner import plan_calls
-
-    return plan_calls(order.cfg)
-
-
-def _plan_calls_optimal(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.cs6120.planner import plan_calls_optimal
-
-    return plan_calls_optimal(order.cfg, weights=order.weights)
+    if mode == "naive":
+        return planner.plan_naive(order.cfg)
+    if mode == "calls":
+        return planner.plan_calls(order.cfg)
+    return planner.plan_calls_optimal(order.cfg, weights=order.weights)
 
 
 def _code() -> SchemeCode:
@@ -37,12 +29,15 @@ def _code() -> SchemeCode:
 
 
 NAIVE = SchemeDefinition(
-    mode="naive", description="edges, a counter on every one", plan=_plan_naive, options=(LAYOUT,)
+    mode="naive",
+    description="edges, a counter on every one",
+    plan=lambda order: _plan(order, "naive"),
+    options=(LAYOUT,),
 )
 CALLS = SchemeDefinition(
     mode="calls",
     description="edges, two logging calls on every one (CS6120)",
-    plan=_plan_calls,
+    plan=lambda order: _plan(order, "calls"),
     options=(LAYOUT,),
     code=_code,
     scope=StateScope.PROGRAM,
@@ -50,7 +45,7 @@ CALLS = SchemeDefinition(
 CALLS_OPTIMAL = SchemeDefinition(
     mode="calls-optimal",
     description="edges, two logging calls on every chord of a spanning tree (CS6120)",
-    plan=_plan_calls_optimal,
+    plan=lambda order: _plan(order, "calls-optimal"),
     options=(LAYOUT,),
     reads=("weights",),
     code=_code,

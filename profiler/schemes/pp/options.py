@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from simprof.profiler.schemes.definition import SchemeOption
+from simprof.profiler.schemes.definition import choice
 
 
 class RootEdge(StrEnum):
@@ -15,11 +15,9 @@ class RootEdge(StrEnum):
     CHEAPER = "cheaper"  # of both, the one whose code executes less by the weights
 
 
-EXIT_ENTRY = SchemeOption(
-    name="exit_entry",
-    kind=RootEdge,
-    default=RootEdge.TREE,
-    help="where the edge EXIT -> ENTRY is: in the spanning tree, a chord counted in EXIT, or "
+EXIT_ENTRY = choice(
+    "exit_entry",
+    RootEdge.TREE,
+    "where the edge EXIT -> ENTRY is: in the spanning tree, a chord counted in EXIT, or "
     "where the code executes less by the weights.",
-    hint=f"give one of {', '.join(RootEdge)}",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from simprof.profiler.schemes.definition import SchemeOption
+from simprof.profiler.schemes.definition import choice
 
 
 class VertexPlacement(StrEnum):
@@ -25,18 +25,10 @@ class BlockBasis(StrEnum):
     FOLDED = "folded"  # these, and the slot of an annulled branch is part of its edge
 
 
-PLACEMENT = SchemeOption(
-    name="placement",
-    kind=VertexPlacement,
-    default=VertexPlacement.REDUNDANT,
-    help="where the counters are.",
-    hint=f"give one of {', '.join(VertexPlacement)}",
-)
-BLOCKS = SchemeOption(
-    name="blocks",
-    kind=BlockBasis,
-    default=BlockBasis.SPLIT,
-    help="blocks that end at calls and delay slots, straight-line splits merged, or also slots of "
+PLACEMENT = choice("placement", VertexPlacement.REDUNDANT, "where the counters are.")
+BLOCKS = choice(
+    "blocks",
+    BlockBasis.SPLIT,
+    "blocks that end at calls and delay slots, straight-line splits merged, or also slots of "
     "annulled branches folded into their edges.",
-    hint=f"give one of {', '.join(BlockBasis)}",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     LAYOUT,
@@ -15,25 +13,6 @@ from simprof.profiler.schemes.definition import (
     flag,
 )
 
-
-def _outcomes(order: PlanOrder, packed: bool) -> RoutinePlan:
-    from simprof.profiler.schemes.tracing.planner import plan_outcomes
-
-    return plan_outcomes(order.cfg, packed=packed, weights=order.weights)
-
-
-def _blocks(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.tracing.planner import plan_blocks
-
-    return plan_blocks(order.cfg, weights=order.weights)
-
-
-def _witnesses(order: PlanOrder) -> RoutinePlan:
-    from simprof.profiler.schemes.tracing.planner import plan_witness
-
-    return plan_witness(order.cfg, weights=order.weights)
-
-
 ADDRESSES = flag(
     "addresses",
     "the addresses of data, too, in a file of their own, less those that follow from others of "
@@ -41,15 +20,17 @@ ADDRESSES = flag(
 )
 
 
-def _planner(plan: Callable[[PlanOrder], RoutinePlan]) -> Callable[[PlanOrder], RoutinePlan]:
-    def planned(order: PlanOrder) -> RoutinePlan:
-        from simprof.profiler.schemes.tracing.planner import TracePlan, with_addresses
+def _plan(order: PlanOrder, mode: str) -> RoutinePlan:
+    from simprof.profiler.schemes.tracing import planner
 
-        found = plan(order)
-        assert isinstance(found, TracePlan)
-        return with_addresses(found) if ADDRESSES.of(order.options) else found
-
-    return planned
+    cfg, weights = order.cfg, order.weights
+    if mode == "witness":
+        plan = planner.plan_witness(cfg, weights=weights)
+    elif mode == "block-trace":
+        plan = planner.plan_blocks(cfg, weights=weights)
+    else:
+        plan = planner.plan_outcomes(cfg, packed=mode == "bits", weights=weights)
+    return planner.with_addresses(plan) if ADDRESSES.of(order.options) else plan
 
 
 def _code() -> SchemeCode:
@@ -58,12 +39,12 @@ def _code() -> SchemeCode:
     return CODE
 
 
-def _trace(mode: str, what: str, plan: Callable[[PlanOrder], RoutinePlan]) -> SchemeDefinition:
+def _trace(mode: str, what: str) -> SchemeDefinition:
     return SchemeDefinition(
         mode=mode,
         description=f"a trace of {what}",
         collects=ProfileKind.TRACE,
-        plan=_planner(plan),
+        plan=lambda order: _plan(order, mode),
         reads=("weights",),
         options=(ADDRESSES, LAYOUT),
         code=_code,
@@ -71,17 +52,7 @@ def _trace(mode: str, what: str, plan: Callable[[PlanOrder], RoutinePlan]) -> Sc
     )
 
 
-WITNESS = _trace(
-    "witness", "witnesses that tells the whole execution (Ball and Larus 1994)", _witnesses
-)
-BITS = _trace(
-    "bits",
-    "branch outcomes that tells the whole execution (Ball and Larus 1994, 6.2)",
-    lambda order: _outcomes(order, packed=True),
-)
-BYTES = _trace(
-    "bytes",
-    "branch outcomes, a byte for each (Ball and Larus 1994, 4 and 6.2)",
-    lambda order: _outcomes(order, packed=False),
-)
-BLOCK_TRACE = _trace("block-trace", "every executed block (Ball and Larus 1994, 4)", _blocks)
+WITNESS = _trace("witness", "witnesses that tells the whole execution (Ball and Larus 1994)")
+BITS = _trace("bits", "branch outcomes that tells the whole execution (Ball and Larus 1994, 6.2)")
+BYTES = _trace("bytes", "branch outcomes, a byte for each (Ball and Larus 1994, 4 and 6.2)")
+BLOCK_TRACE = _trace("block-trace", "every executed block (Ball and Larus 1994, 4)")
