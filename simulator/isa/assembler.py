@@ -293,12 +293,6 @@ def retl() -> Instruction:
     return replace(jmpl(Register.O7, 8, Register.G0), text="retl")
 
 
-def return_(base: Register, offset: Operand) -> Instruction:
-    """V9 `return base + offset`: restore the window and jump."""
-    word = _format3(2, 0, 0x39, base, _offset(offset))
-    return Instruction(f"return {_address_text(base, offset)}", word)
-
-
 def restore() -> Instruction:
     """`restore` (`restore %g0, %g0, %g0`)."""
     instruction = arithmetic("restore", Register.G0, Register.G0, Register.G0)

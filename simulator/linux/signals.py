@@ -243,7 +243,6 @@ class Registers:
 class _Shape:
     """Offsets in bytes from the frame's start."""
 
-    size: int
     info: int
     registers: int
     context: int  # what the handler's third argument points to
@@ -255,8 +254,8 @@ class _Shape:
     stack: int
 
 
-_SHAPE_64 = _Shape(816, 192, 320, 192, 224, 480, 528, 0, 512, 488)
-_SHAPE_32 = _Shape(816, 96, 224, 224, 376, 312, 456, 736, 304, 324)
+_SHAPE_64 = _Shape(192, 320, 192, 224, 480, 528, 0, 512, 488)
+_SHAPE_32 = _Shape(96, 224, 224, 376, 312, 456, 736, 304, 324)
 
 FRAME_SIZE = 816  # bytes of a frame in either width
 _FPU = ">32QQQQ"

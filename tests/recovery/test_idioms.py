@@ -51,7 +51,7 @@ def test_restores_and_prologues() -> None:
         ([asm.mov(1, R.O0)] * 100, False),  # too far away
         ([asm.call("out"), asm.nop()], False),
         ([asm.jmpl(R.G1, 0, R.G0), asm.nop()], False),
-        ([asm.return_(R.I7, 8), asm.nop()], False),
+        ([asm.data_word(0x81CFE008), asm.nop()], False),
         ([asm.restore()], False),
         ([asm.arithmetic("save", R.SP, -176, R.SP)], False),
         ([asm.branch("a", "out"), asm.nop()], False),

@@ -44,7 +44,7 @@ def graphs_of(*body: Item | str) -> IndexedGraphs:
     ("body", "way", "entered"),
     [
         ([asm.retl(), asm.nop()], Exit.RETURN, None),
-        ([asm.return_(R.I7, 8), asm.nop()], Exit.RETURN, None),
+        ([asm.data_word(0x81CFE008), asm.nop()], Exit.RETURN, None),
         ([asm.branch("a", "leaf"), asm.nop()], Exit.ENTER, "leaf"),
         ([asm.branch("a", "leaf", True), asm.nop()], Exit.ENTER, "leaf"),
         ([asm.call("leaf"), asm.restore()], Exit.ENTER, "leaf"),

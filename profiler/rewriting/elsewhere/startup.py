@@ -391,7 +391,7 @@ def _of_memory(memory: StartMemory) -> Iterator[bool]:
 
 
 def _of_search(environment: Sequence[bytes]) -> Iterator[bool]:
-    """Yield those of `_find_name`."""
+    """Yield those of `find_name`."""
     for index, entry in enumerate(environment):
         yield False
         equal = 0
@@ -408,7 +408,7 @@ def _of_search(environment: Sequence[bytes]) -> Iterator[bool]:
 
 
 def _of_auxiliary(auxiliary: Auxiliary, keys: Sequence[int]) -> Iterator[bool]:
-    """Yield those of `_restore_auxiliary`."""
+    """Yield those of `restore_auxiliary`."""
     wanted = [key for key, _ in auxiliary]
     left = len(wanted)
     for key in keys:
@@ -425,7 +425,7 @@ def _of_auxiliary(auxiliary: Auxiliary, keys: Sequence[int]) -> Iterator[bool]:
 
 
 def _of_copy(length: int) -> Iterator[bool]:
-    """Yield those of `_copy_name`."""
+    """Yield those of `copy_name`."""
     if length < LONGEST_NAME:
         yield from [False, True] * length
         yield True

@@ -47,7 +47,7 @@ def samples(seed: int = 1) -> list[Instruction]:
         out += [asm.read_state(state, register()), asm.write_state(register(), operand(), state)]
     out += [asm.sethi(v, register()) for v in (0, 0xFFFFFFFF, 0x12345678)]
     out += [asm.mov(operand(), register()), asm.cmp(register(), operand())]
-    out += [asm.jmpl(register(), operand(), register()), asm.return_(register(), operand())]
+    out += [asm.jmpl(register(), operand(), register())]
     return [*out, asm.trap_always(0x6D)]
 
 
