@@ -33,31 +33,22 @@ from simprof.simulator.errors import UsageError
     help="Edge-frequency estimates, maybe with options (heuristic+loops=0.9).  "
     "[default: the file's own, else heuristic]",
 )
-@click.option(
+@options.option(
     "--enumerate",
-    "enumerate_paths",
-    is_flag=True,
-    help=f"List every potential path ({named(lambda scheme: scheme.counts_paths)}).",
+    f"List every potential path ({named(lambda scheme: scheme.counts_paths)}).",
+    name="enumerate_paths",
 )
 @scheme_options(
     "answer (--json) about the same graph that guides it.  [default: its own runs]",
     without="registers",  # code on a graph has every register
 )
-@click.option(
-    "--summary", is_flag=True, help="Show all that is computed in one table, not step by step."
-)
+@options.option("--summary", "Show all that is computed in one table, not step by step.")
 @options.json_option("Write one JSON object for each graph and mode, one a line; - is stdout.")
-@click.option(
-    "--html",
-    type=options.PATH,
-    metavar="PAGE",
-    help="Write a page with pictures, one a step; - is stdout.",
-)
-@click.option(
-    "--report",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write the text there; - is stdout.  [default: stdout, without --json and --html]",
+@options.option("--html PAGE", "Write a page with pictures, one a step; - is stdout.", options.PATH)
+@options.option(
+    "--report FILE",
+    "Write the text there; - is stdout.  [default: stdout, without --json and --html]",
+    options.PATH,
 )
 def explain_command(
     files: tuple[Path, ...],

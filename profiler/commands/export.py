@@ -25,19 +25,17 @@ class ExportCommand(click.Command):
 
 @click.command("export", cls=ExportCommand)
 @profile_options.profile_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(sorted(FORMATS)),
+@options.option(
+    "--format F",
+    "One of the formats below.",
+    click.Choice(sorted(FORMATS)),
+    name="form",
     required=True,
-    metavar="F",
-    help="One of the formats below.",
 )
 @options.output_option("FILE", "Write there; - is stdout.", required=True)
-@click.option(
-    "--table",
-    metavar="NAME",
-    help="Which table, in formats that hold one: "
+@options.option(
+    "--table NAME",
+    "Which table, in formats that hold one: "
     + ", ".join(FORMATS["csv"].tables)
     + ".  [default: routines]",
 )

@@ -181,13 +181,12 @@ def scheme_options(edge_profile: str, without: str = "") -> Decorator:
     """
     guided = named(lambda scheme: scheme.guided)
     return together(
-        click.option(
-            "--path-limit",
-            type=options.COUNT,
+        options.option(
+            "--path-limit N",
+            "Maximum paths per routine: where there are more, edges are cut.",
+            options.COUNT,
             default=DEFAULT_PATH_LIMIT,
             show_default=True,
-            metavar="N",
-            help="Maximum paths per routine: where there are more, edges are cut.",
         ),
         click.option(
             "--table",
@@ -197,9 +196,7 @@ def scheme_options(edge_profile: str, without: str = "") -> Decorator:
             help="How path counters are kept.",
         ),
         *(_option(option) for option in shared_options() if option.name != without),
-        click.option(
-            "--edge-profile", type=options.PATH, metavar="FILE", help=f"{guided}: {edge_profile}"
-        ),
+        options.option("--edge-profile FILE", f"{guided}: {edge_profile}", options.PATH),
     )
 
 

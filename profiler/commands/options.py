@@ -30,6 +30,18 @@ WEIGHTS = "|".join((*Weights.names, "FILE"))
 Decorator = Callable[[Any], Any]  # What adds an option to a command
 
 
+def option(usage: str, text: str, kind: Any = None, name: str = "", **more: Any) -> Decorator:
+    """Return an option; `usage`: as help shows it, "--root DIR", without a value for a flag.
+
+    `text`: its help. `kind`: what reads the value. `name`: the parameter, if not called like it.
+    """
+    flag, _, value = usage.partition(" ")
+    names = (flag, name) if name else (flag,)
+    if not value:
+        more["is_flag"] = True
+    return click.option(*names, type=kind, metavar=value or None, help=text, **more)
+
+
 def together(*decorators: Decorator) -> Decorator:
     """Return what adds options to a command, which shows them in this order."""
 
@@ -199,10 +211,9 @@ def selection_options(verb: str, *, routine: bool = True) -> Decorator:
     only = glob_options(
         f"{verb} only routines", f"{verb} no routine", "whose name or alias matches"
     )
-    own = click.option(
+    own = option(
         "--user-only",
-        is_flag=True,
-        help=f"{verb} the program's own routines only: those compiled with -g from files that are "
+        f"{verb} the program's own routines only: those compiled with -g from files that are "
         "none of the C, C++ and Fortran libraries.",
     )
     return together(*(only if routine else only[1:]), own)
@@ -211,16 +222,8 @@ def selection_options(verb: str, *, routine: bool = True) -> Decorator:
 def glob_options(only: str, none: str, matching: str) -> tuple[Decorator, Decorator]:
     """Return `--routine` and `--exclude`, whose help texts begin with `only` and `none`."""
     return (
-        click.option(
-            "--routine",
-            "routines",
-            multiple=True,
-            metavar="GLOB",
-            help=f"{only} {matching}; repeatable.",
-        ),
-        click.option(
-            "--exclude", multiple=True, metavar="GLOB", help=f"{none} {matching}; repeatable."
-        ),
+        option("--routine GLOB", f"{only} {matching}; repeatable.", name="routines", multiple=True),
+        option("--exclude GLOB", f"{none} {matching}; repeatable.", multiple=True),
     )
 
 
@@ -244,106 +247,88 @@ def choice_option(
 
 def json_option(text: str) -> Decorator:
     """Return `--json`, whose help is `text`."""
-    return click.option("--json", "json_file", type=PATH, metavar="FILE", help=text)
+    return option("--json FILE", text, PATH, name="json_file")
 
 
 def report_option(stdout: str = "") -> Decorator:
     """Return `--report`; `stdout` says what follows where the report goes to stdout."""
-    return click.option(
-        "--report",
-        type=PATH,
-        metavar="FILE",
-        help=f"Write the report there, not to stderr; - is stdout{stdout}.",
+    return option(
+        "--report FILE", f"Write the report there, not to stderr; - is stdout{stdout}.", PATH
     )
 
 
 def extent_options(rows: str = "5, with --details 10") -> Decorator:
     """Return `--details` and `--top`, which say how much a report shows; `rows`: the default."""
     return together(
-        click.option(
-            "--details", is_flag=True, help="Report everything that is known, not the answer alone."
-        ),
-        click.option(
-            "--top",
-            type=WholeNumber(0),
-            metavar="N",
-            help=f"Rows in each table of the report.  [default: {rows}]",
-        ),
+        option("--details", "Report everything that is known, not the answer alone."),
+        option("--top N", f"Rows in each table of the report.  [default: {rows}]", WholeNumber(0)),
     )
 
 
 def replay_cells_option() -> Decorator:
     """Return `--replay` of commands that measure cells."""
-    return click.option(
-        "--replay",
-        type=PATH,
-        metavar="RUN|DIR",
-        help="Measure programs by recordings of their runs: by a file of `simprof record`, which "
+    return option(
+        "--replay RUN|DIR",
+        "Measure programs by recordings of their runs: by a file of `simprof record`, which "
         "must be of the one program and input, or by those of a directory, where each program and "
         "input is recorded once, if it is not there. Instrumented programs are run all the same.",
+        PATH,
     )
 
 
 def stdin_option(text: str) -> Decorator:
     """Return `--stdin`, whose help is `text`."""
-    return click.option("--stdin", "stdin_file", type=PATH, metavar="FILE", help=text)
+    return option("--stdin FILE", text, PATH, name="stdin_file")
 
 
 def env_option(programs: str) -> Decorator:
     """Return `--env` for `programs`: "the program, which inherits none"."""
-    return click.option(
-        "--env",
-        "environment",
-        type=variable,
-        metavar="NAME=VALUE",
+    return option(
+        "--env NAME=VALUE",
+        f"Set a variable for {programs}; repeatable.",
+        variable,
+        name="environment",
         multiple=True,
-        help=f"Set a variable for {programs}; repeatable.",
     )
 
 
 def max_instructions_option(stopped: str) -> Decorator:
     """Return `--max-instructions`; `stopped` is "Stop" or says what is stopped, too."""
-    return click.option(
-        "--max-instructions",
-        type=COUNT,
-        metavar="N",
-        help=f"{stopped} at the block that would exceed N instructions.",
+    return option(
+        "--max-instructions N", f"{stopped} at the block that would exceed N instructions.", COUNT
     )
 
 
 def timeout_option(text: str) -> Decorator:
     """Return `--timeout`, whose help is `text`."""
-    return click.option("--timeout", type=seconds, metavar="SECONDS", help=text)
+    return option("--timeout SECONDS", text, seconds)
 
 
 def memory_limit_option(program: str) -> Decorator:
     """Return `--memory-limit` for `program`: "the program"."""
-    return click.option(
-        "--memory-limit",
-        type=size,
+    return option(
+        "--memory-limit SIZE",
+        f"Memory that {program} may use: bytes, or 64K, 512M, 2G.",
+        size,
         default="2G",
         show_default=True,
-        metavar="SIZE",
-        help=f"Memory that {program} may use: bytes, or 64K, 512M, 2G.",
     )
 
 
 def stack_size_option(program: str, remark: str = "") -> Decorator:
     """Return `--stack-size` for `program`: "the program"; `remark` ends the sentence."""
-    return click.option(
-        "--stack-size",
-        type=stack_size,
+    return option(
+        "--stack-size SIZE",
+        f"Stack of {program}, at most 256M and a quarter of its memory{remark}.",
+        stack_size,
         default="64M",
         show_default=True,
-        metavar="SIZE",
-        help=f"Stack of {program}, at most 256M and a quarter of its memory{remark}.",
     )
 
 
-allow_commands_option = click.option(
+allow_commands_option = option(
     "--allow-commands",
-    is_flag=True,
-    help="Let a suite's file of your own have its commands executed, on this computer.",
+    "Let a suite's file of your own have its commands executed, on this computer.",
 )
 
 
@@ -357,11 +342,10 @@ def progress_option(default: str = "") -> Decorator:
 
 def jobs_option(things: str) -> Decorator:
     """Return `--jobs N`, how many of `things` are done at the same time; `processors` reads it."""
-    return click.option(
-        "--jobs",
-        type=WholeNumber(1, 256),
-        metavar="N",
-        help=f"How many {things} at the same time.  [default: one a processor]",
+    return option(
+        "--jobs N",
+        f"How many {things} at the same time.  [default: one a processor]",
+        WholeNumber(1, 256),
     )
 
 

@@ -19,12 +19,11 @@ _LARGE = 1 << 19  # Bytes of a profile that takes more than a moment to read
 # A file that `simprof run -o` has written
 profile_argument = click.argument("profile", type=options.PATH, metavar="PROFILE")
 
-program_option = click.option(
-    "--program",
-    "elf",
-    type=options.PATH,
-    metavar="FILE",
-    help="The program that ran, if it has moved.  [default: as the profile says]",
+program_option = options.option(
+    "--program FILE",
+    "The program that ran, if it has moved.  [default: as the profile says]",
+    options.PATH,
+    name="elf",
 )
 
 # Options that choose routines of a profile: `routines` and `exclude`, of globs
@@ -34,33 +33,25 @@ routine_options = together(
 
 # Options that choose and sort rows of a listing
 row_options = together(
-    click.option(
-        "--file",
-        "files",
+    options.option(
+        "--file GLOB",
+        "Only code from source files whose path, or its last part, matches; repeatable.",
+        name="files",
         multiple=True,
-        metavar="GLOB",
-        help="Only code from source files whose path, or its last part, matches; repeatable.",
     ),
-    click.option(
-        "--min-count",
-        "least",
-        type=options.WholeNumber(0),
-        metavar="N",
-        help="Executed at least N times; 0 shows what never was, too.  [default: 1; in CSV and "
-        "JSON 0]",
+    options.option(
+        "--min-count N",
+        "Executed at least N times; 0 shows what never was, too.  [default: 1; in CSV and JSON 0]",
+        options.WholeNumber(0),
+        name="least",
     ),
-    click.option(
-        "--sort",
-        metavar="COLUMN",
-        help="Sort by a column, as its heading or CSV names it.  [default: added, executions or "
+    options.option(
+        "--sort COLUMN",
+        "Sort by a column, as its heading or CSV names it.  [default: added, executions or "
         "instructions]",
     ),
-    click.option(
-        "--ascending", is_flag=True, help="Begin with the smallest.  [default: for texts]"
-    ),
-    click.option(
-        "--descending", is_flag=True, help="Begin with the largest.  [default: for numbers]"
-    ),
+    options.option("--ascending", "Begin with the smallest.  [default: for texts]"),
+    options.option("--descending", "Begin with the largest.  [default: for numbers]"),
 )
 
 
@@ -70,8 +61,8 @@ def form_options(remark: str = "") -> Decorator:
     `remark`: What CSV and JSON have that text has not: ", which has all differences".
     """
     return together(
-        click.option("--csv", "as_csv", is_flag=True, help=f"Write CSV{remark}."),
-        click.option("--json", "as_json", is_flag=True, help=f"Write JSON{remark}."),
+        options.option("--csv", f"Write CSV{remark}.", name="as_csv"),
+        options.option("--json", f"Write JSON{remark}.", name="as_json"),
         options.output_option("FILE", "Write there, not to stdout."),
     )
 
@@ -84,14 +75,13 @@ def source_directory(value: str) -> tuple[str, str]:
     return before, now
 
 
-source_dir_option = click.option(
-    "--source-dir",
-    "moved",
-    type=source_directory,
-    multiple=True,
-    metavar="FROM=TO",
-    help="Look for source files below directory FROM in directory TO; repeatable, the first that "
+source_dir_option = options.option(
+    "--source-dir FROM=TO",
+    "Look for source files below directory FROM in directory TO; repeatable, the first that "
     "fits is used.",
+    source_directory,
+    name="moved",
+    multiple=True,
 )
 
 

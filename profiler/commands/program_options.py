@@ -25,16 +25,14 @@ _PROGRAM = [click.argument("elf", type=options.PROGRAM), _ARGUMENTS]
 _PROGRAM_OR_REPLAY = [
     click.argument("elf", type=options.PROGRAM, required=False),
     _ARGUMENTS,
-    click.option(
-        "--replay",
-        type=options.PATH,
-        metavar="RUN",
-        help="Measure the run that `simprof record` has kept there; the program is not run.",
+    options.option(
+        "--replay RUN",
+        "Measure the run that `simprof record` has kept there; the program is not run.",
+        options.PATH,
     ),
-    click.option(
+    options.option(
         "--partial",
-        is_flag=True,
-        help="With --replay: measure a recording that is cut or damaged as far as it is whole.",
+        "With --replay: measure a recording that is cut or damaged as far as it is whole.",
     ),
 ]
 _RESULTS = [
@@ -57,39 +55,32 @@ _RUN = [
         type=click.Choice([each.value for each in Platform]),
         help="What the program runs on: Linux, or a bare LEON3.  [default: by where it is linked]",
     ),
-    click.option(
-        "--root",
-        type=options.PATH,
-        metavar="DIR",
-        help="The directory that the program may read, and sees as /. It starts in the current one "
+    options.option(
+        "--root DIR",
+        "The directory that the program may read, and sees as /. It starts in the current one "
         "where that is below DIR, else in DIR.  [default: the current one]",
+        options.PATH,
     ),
-    click.option(
-        "--writable", type=options.PATH, metavar="DIR", help="Let the program write below DIR."
-    ),
-    click.option(
-        "--sysroot",
-        type=options.PATH,
-        metavar="DIR",
-        help="Where a dynamically linked program finds its interpreter and its libraries.  "
+    options.option("--writable DIR", "Let the program write below DIR.", options.PATH),
+    options.option(
+        "--sysroot DIR",
+        "Where a dynamically linked program finds its interpreter and its libraries.  "
         f"[default: {DEFAULT_SYSROOT}]",
+        options.PATH,
     ),
     options.env_option("the program, which inherits none"),
-    click.option(
-        "--argv0",
-        metavar="NAME",
-        help="The program's name for itself, argv[0].  [default: the last component of --exe]",
+    options.option(
+        "--argv0 NAME",
+        "The program's name for itself, argv[0].  [default: the last component of --exe]",
     ),
-    click.option(
-        "--exe",
-        metavar="PATH",
-        help="The path of the program's file, as the program sees it.  [default: its path below "
+    options.option(
+        "--exe PATH",
+        "The path of the program's file, as the program sees it.  [default: its path below "
         "--root DIR, /NAME where that is not given or elsewhere]",
     ),
-    click.option(
-        "--cwd",
-        metavar="PATH",
-        help="The path of the directory that the program starts in, as the program sees it.  "
+    options.option(
+        "--cwd PATH",
+        "The path of the directory that the program starts in, as the program sees it.  "
         "[default: its path below --root]",
     ),
     options.max_instructions_option("Stop"),
@@ -97,25 +88,22 @@ _RUN = [
     options.memory_limit_option("the program"),
     options.stack_size_option("the program", "; Linux gives 8M"),
     options.progress_option("if stderr is a terminal, after two seconds"),
-    click.option(
+    options.option(
         "--strict",
-        is_flag=True,
-        help="End the run at the first refused system call, with the profile so far (status 125).",
+        "End the run at the first refused system call, with the profile so far (status 125).",
     ),
-    click.option(
-        "--thread-seed",
-        type=options.WholeNumber(0),
+    options.option(
+        "--thread-seed N",
+        "Scheduler seed: which of the program's threads runs next, and for how long; with 0 "
+        "they take turns in order.",
+        options.WholeNumber(0),
         default=0,
         show_default=True,
-        metavar="N",
-        help="Scheduler seed: which of the program's threads runs next, and for how long; with 0 "
-        "they take turns in order.",
     ),
-    click.option(
+    options.option(
         "--no-cache",
-        is_flag=True,
+        "Use nothing that earlier runs have shown of the program, and keep nothing.",
         envvar=cache_files.VARIABLE,
-        help="Use nothing that earlier runs have shown of the program, and keep nothing.",
     ),
 ]
 _LIMITS = ("max_instructions", "timeout", "memory_limit", "stack_size", "strict", "thread_seed")
@@ -130,33 +118,27 @@ program_options = together(
     *_PROGRAM_OR_REPLAY,
     *_RESULTS,
     *_RUN,
-    click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),
+    options.option("--self-check", "Check every intermediate result; slower."),
 )
 # The same of a run that nothing is reported of
 recorded_options = together(*_PROGRAM, *_RUN)
 # Options of calling contexts: a call tree, and windows of calls
 context_options = together(
-    click.option(
+    options.option(
         "--call-tree",
-        is_flag=True,
-        help="Also count by calling context: calls, and instructions with all that is called.",
+        "Also count by calling context: calls, and instructions with all that is called.",
     ),
-    click.option(
-        "--entry",
-        metavar="ROUTINE",
-        help="Count in calls of ROUTINE only, from its entry to its return.",
+    options.option(
+        "--entry ROUTINE", "Count in calls of ROUTINE only, from its entry to its return."
     ),
-    click.option(
-        "--calls",
-        type=options.WholeNumber(1, (1 << 62) - 1),
-        metavar="N",
-        help="With --entry: in its first N calls only.",
+    options.option(
+        "--calls N",
+        "With --entry: in its first N calls only.",
+        options.WholeNumber(1, (1 << 62) - 1),
     ),
 )
-FOLLOW = click.option(
-    "--follow",
-    metavar="ROUTINE",
-    help="Show what calls of ROUTINE execute, as a tree (with --call-tree implied).",
+FOLLOW = options.option(
+    "--follow ROUTINE", "Show what calls of ROUTINE execute, as a tree (with --call-tree implied)."
 )
 
 

@@ -44,12 +44,11 @@ if TYPE_CHECKING:
 @program_options.FOLLOW
 @options.extent_options()
 @options.output_option("PROFILE", "Save the profile to a file.")
-@click.option(
-    "--trace",
-    type=options.PATH,
-    metavar="FILE",
-    help=modes.named(lambda scheme: scheme.writes_trace)
+@options.option(
+    "--trace FILE",
+    modes.named(lambda scheme: scheme.writes_trace)
     + ": write the trace there, for `simprof read`.",
+    options.PATH,
 )
 def run_command(
     elf: str | None,

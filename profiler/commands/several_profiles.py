@@ -14,13 +14,8 @@ from simprof.profiler.commands import options, outputs, profile_options, streams
 @click.command("diff")
 @click.argument("before", type=options.PATH, metavar="A")
 @click.argument("after", type=options.PATH, metavar="B")
-@click.option(
-    "--top",
-    type=options.WholeNumber(0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Rows in each table.",
+@options.option(
+    "--top N", "Rows in each table.", options.WholeNumber(0), default=10, show_default=True
 )
 @profile_options.form_options(", which has all differences")
 def diff_command(before: Path, after: Path, top: int, **chosen: Any) -> int:

@@ -58,19 +58,16 @@ class Shown(NamedTuple):
 @click.command("show", cls=grouped(SECTIONS))
 @click.argument("words", nargs=-1, required=True, metavar="PROFILE... [VIEW [ROUTINE|FILE]]")
 @options.extent_options("5, with --details 10; of listings 20, in CSV and JSON all")
-@click.option(
-    "--code", is_flag=True, help="Show instructions, with source lines between, not source lines."
-)
+@options.option("--code", "Show instructions, with source lines between, not source lines.")
 @profile_options.routine_options
 @profile_options.row_options
 @profile_options.program_option
 @profile_options.source_dir_option
 @profile_options.form_options()
-@click.option(
-    "--html",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write a page to explore in a browser: one file that needs nothing else.",
+@options.option(
+    "--html FILE",
+    "Write a page to explore in a browser: one file that needs nothing else.",
+    options.PATH,
 )
 @options.progress_option("on a terminal, for --html")
 def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> int:

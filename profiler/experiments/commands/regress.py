@@ -52,7 +52,7 @@ FAILED = 1
 @options.output_option(
     "BASELINE", "The file to write; keep it under version control.", required=True
 )
-@click.option("--suite", metavar="NAME", help="Record the programs of a suite.")
+@options.option("--suite NAME", "Record the programs of a suite.")
 @several(
     "--build",
     "builds",
@@ -68,21 +68,15 @@ FAILED = 1
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @options.selection_options("Profile")
 @options.stdin_option("The programs' input.  [default: empty]")
-@click.option(
-    "--root",
-    type=options.PATH,
-    metavar="DIR",
-    help="The directory that the programs may read, and start in.  [default: the current one]",
+@options.option(
+    "--root DIR",
+    "The directory that the programs may read, and start in.  [default: the current one]",
+    options.PATH,
 )
-@click.option(
-    "--writable", is_flag=True, help="Let the programs write into a copy of --root, not kept."
-)
+@options.option("--writable", "Let the programs write into a copy of --root, not kept.")
 @options.env_option("the programs, which inherit none")
-@click.option(
-    "--argv0",
-    metavar="NAME",
-    default="",
-    help="A program's name for itself, argv[0].  [default: its file's]",
+@options.option(
+    "--argv0 NAME", "A program's name for itself, argv[0].  [default: its file's]", default=""
 )
 @options.max_instructions_option("Stop each program")
 @options.memory_limit_option("a program")
@@ -267,34 +261,30 @@ def _fraction(text: str) -> Fraction | None:
 
 @click.command("check", short_help="Run a baseline's programs again and compare.")
 @click.argument("baseline", type=options.PATH)
-@click.option(
-    "--tolerance",
-    type=tolerance,
-    metavar="[+]PCT",
-    help="Percentage by which every total may differ, +PCT for growth alone. With 0 routines are "
+@options.option(
+    "--tolerance [+]PCT",
+    "Percentage by which every total may differ, +PCT for growth alone. With 0 routines are "
     "compared as well.  [default: 0; with --limit, other totals may differ by any]",
+    tolerance,
 )
-@click.option(
-    "--limit",
-    "limits",
-    type=percent_limit,
-    multiple=True,
-    metavar="METRIC=[+]PCT",
-    help="A percentage for some metrics, +PCT for growth alone; repeatable, the last counts. "
+@options.option(
+    "--limit METRIC=[+]PCT",
+    "A percentage for some metrics, +PCT for growth alone; repeatable, the last counts. "
     "METRIC is a pattern: added, 'sizes.*', pp/overhead, 'crc.elf/*/added'.",
-)
-@click.option(
-    "--max",
-    "ceilings",
-    type=ceiling,
+    percent_limit,
+    name="limits",
     multiple=True,
-    metavar="METRIC=VALUE",
-    help="What a metric may never exceed, such as pp/overhead=1.5; repeatable.",
 )
-@click.option(
+@options.option(
+    "--max METRIC=VALUE",
+    "What a metric may never exceed, such as pp/overhead=1.5; repeatable.",
+    ceiling,
+    name="ceilings",
+    multiple=True,
+)
+@options.option(
     "--strict",
-    is_flag=True,
-    help="A changed program, input, cost model, option or plan is a change though no count is.",
+    "A changed program, input, cost model, option or plan is a change though no count is.",
 )
 @click.option(
     "--weights",
@@ -302,8 +292,8 @@ def _fraction(text: str) -> Fraction | None:
     metavar=options.WEIGHTS,
     help="Edge weights in place of the recorded ones.",
 )
-@click.option("--junit", type=options.PATH, metavar="FILE", help="Write JUnit XML.")
-@click.option("--markdown", type=options.PATH, metavar="FILE", help="Write a Markdown summary.")
+@options.option("--junit FILE", "Write JUnit XML.", options.PATH)
+@options.option("--markdown FILE", "Write a Markdown summary.", options.PATH)
 @options.json_option("Write everything as JSON; - is stdout (the report then goes to stderr).")
 @options.timeout_option("Give a program up after so much time; the status is then 124.")
 @options.allow_commands_option

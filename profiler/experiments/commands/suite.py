@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 WIDTHS: tuple[Width, ...] = (64, 32)
 DEFAULT_MODES = ("qpt2", "pp")
 jobs_option = options.jobs_option("programs")
-benchmark_option = click.option(
-    "--benchmark",
-    "patterns",
+benchmark_option = options.option(
+    "--benchmark GLOB",
+    "Only benchmarks whose name matches; repeatable.",
+    name="patterns",
     multiple=True,
-    metavar="GLOB",
-    help="Only benchmarks whose name matches; repeatable.",
 )
 progress_option = options.progress_option("if stderr is a terminal")
 
@@ -121,9 +120,7 @@ def build_command(
 )
 @benchmark_option
 @options.selection_options("Profile", routine=False)
-@click.option(
-    "--html", type=options.PATH, metavar="FILE", help="Write a page with bars there, too."
-)
+@options.option("--html FILE", "Write a page with bars there, too.", options.PATH)
 @options.allow_commands_option
 @jobs_option
 @progress_option

@@ -35,44 +35,39 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
 
 @click.command("sweep")
 @click.argument("files", type=options.PATH, nargs=-1, metavar="[GRID.toml | ELF...]")
-@click.option("--suite", metavar="NAME", help="Suite whose programs are run, in place of a grid.")
-@click.option(
-    "--benchmark", "benchmarks", multiple=True, metavar="GLOB", help="Of the suite; repeatable."
-)
+@options.option("--suite NAME", "Suite whose programs are run, in place of a grid.")
+@options.option("--benchmark GLOB", "Of the suite; repeatable.", name="benchmarks", multiple=True)
 @several(
     "--input", "inputs", one_of(INPUTS), "NAME", "Inputs of the suite: train, ref.  [default: ref]"
 )
 @several("--build", "builds", parts, "NAME", "Builds of the suite.  [default: v9-O2]")
 @several("--kind", "kinds", parts, "NAME", "run, plan, execute, time, analyse.  [default: run]")
 @mode_option("Schemes (default: all that instrument)")
-@click.option(
-    "--settings",
-    multiple=True,
-    metavar="OPTION=VALUE:...",
-    help="One set of options for all modes that have them: path-limit, table, layout, "
+@options.option(
+    "--settings OPTION=VALUE:...",
+    "One set of options for all modes that have them: path-limit, table, layout, "
     "registers, guide; repeatable. A mode's own options stand behind it (--mode tpp:cold=20).",
+    multiple=True,
 )
 @options.selection_options("Profile", routine=False)
-@click.option(
-    "--weights",
-    type=parts,
-    metavar="NAME,...",
-    help="heuristic, uniform, postorder, wall, forman, exact (an earlier run's edge counts).  "
+@options.option(
+    "--weights NAME,...",
+    "heuristic, uniform, postorder, wall, forman, exact (an earlier run's edge counts).  "
     "[default: heuristic]",
+    parts,
 )
 @options.output_option("SWEEP.db", "Results file.", required=True)
-@click.option(
-    "--jobs",
-    "workers",
-    type=options.WholeNumber(1, 256),
+@options.option(
+    "--jobs N",
+    "Processes on this machine; each takes less than 2 GB.",
+    options.WholeNumber(1, 256),
+    name="workers",
     default=2,
     show_default=True,
-    metavar="N",
-    help="Processes on this machine; each takes less than 2 GB.",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Use the Dask cluster there instead.")
+@options.option("--scheduler ADDRESS", "Use the Dask cluster there instead.")
 @options.replay_cells_option()
-@click.option("--retry-failed", is_flag=True, help="Run again what failed in an earlier sweep.")
+@options.option("--retry-failed", "Run again what failed in an earlier sweep.")
 @options.allow_commands_option
 @options.progress_option("on a terminal")
 def sweep_command(

@@ -26,10 +26,10 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 
 @click.command("table")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--list", "listed", is_flag=True, help="List the tables and exit.")
-@click.option("--all", "everything", is_flag=True, help="Make every table of the papers.")
-@click.option("--suite", metavar="NAME|FILE.toml", help="Suite to run.  [default: micro]")
-@click.option("--benchmark", "only", multiple=True, metavar="GLOB", help="Of it; repeatable.")
+@options.option("--list", "List the tables and exit.", name="listed")
+@options.option("--all", "Make every table of the papers.", name="everything")
+@options.option("--suite NAME|FILE.toml", "Suite to run.  [default: micro]")
+@options.option("--benchmark GLOB", "Of it; repeatable.", name="only", multiple=True)
 @options.choice_option("--input", "input_", INPUTS, "ref", "Input of the measured runs.")
 @options.choice_option(
     "--build", "build", BUILDS.values(), BUILDS["64"], "Build to run: of 64 bits, or of 32."
@@ -43,39 +43,28 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     "BL94's tables: basic blocks as the paper has them, with slots of annulled branches left "
     "blocks, or ending at calls and delay slots.",
 )
-@click.option(
-    "--executed",
-    multiple=True,
-    metavar="GLOB",
-    help="Benchmarks that are also instrumented and run, to show what they execute beside what is "
+@options.option(
+    "--executed GLOB",
+    "Benchmarks that are also instrumented and run, to show what they execute beside what is "
     "predicted (epp1, tpp2, tpp3, cs6120); repeatable.  [default: as the suite says]",
+    multiple=True,
 )
-@click.option(
-    "--predicted",
-    is_flag=True,
-    help="Instrument and run none: predictions only.",
+@options.option("--predicted", "Instrument and run none: predictions only.")
+@options.option(
+    "--from SWEEP.db", "Take results from there and run nothing.", options.PATH, name="results"
 )
-@click.option(
-    "--from",
-    "results",
-    type=options.PATH,
-    metavar="SWEEP.db",
-    help="Take results from there and run nothing.",
+@options.option(
+    "--results FILE",
+    "Keep results there, so that nothing is run twice.  [default: simprof's cache]",
+    options.PATH,
+    name="cache",
 )
-@click.option(
-    "--results",
-    "cache",
-    type=options.PATH,
-    metavar="FILE",
-    help="Keep results there, so that nothing is run twice.  [default: simprof's cache]",
-)
-@click.option(
-    "--jobs",
-    type=options.WholeNumber(1, 256),
+@options.option(
+    "--jobs N",
+    "Processes that run programs.",
+    options.WholeNumber(1, 256),
     default=2,
     show_default=True,
-    metavar="N",
-    help="Processes that run programs.",
 )
 @options.replay_cells_option()
 @click.option("--json", "form", flag_value="json", help="Everything, as JSON.")
