@@ -1,17 +1,16 @@
-"""`@dataclass` whose methods are made when they are first called.
+"""`@dataclass` whose methods are made when the class is first used.
 
 The standard library writes, compiles and executes the text of `__init__`, `__eq__`, `__repr__` and
 others for each class while its module is imported: a quarter of the time of a short command, most
 of it for classes of which that command makes no object, and for methods that it does not call. Here
-a class has methods in their places that have it make the real ones. Only `__init__` has a text of
-its own, which is compiled for classes that make more than a few objects. Fields are the standard
-library's where it is asked for them, or they are more than annotated names with defaults.
+fields are still the standard library's. Of the methods only `__init__` has a text of its own, which
+is compiled when the class is first used; until then a class has methods in their places that have
+it make the real ones.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import operator
 import reprlib
 from threading import RLock
@@ -40,9 +39,7 @@ else:
         return cls
 
 
-FEW = 16  # Objects of a class before its `__init__` is compiled
 _OPTIONS = {"frozen", "eq", "repr", "kw_only", "slots"}
-_NO_FIELDS = ("ClassVar", "InitVar", "KW_ONLY")  # in annotations
 _LOCK = RLock()  # threads may come to a class at once, and classes to their bases
 _FIELDS = "__dataclass_fields__"
 _FACTS = (_FIELDS, "__dataclass_params__", "__match_args__")
@@ -61,16 +58,12 @@ def _is_dataclass(cls: type) -> bool:
 
 
 class _Later:
-    """What stands in the places of a class's methods until they are called."""
+    """What stands in the places of a class's methods until one of them is called."""
 
     def __init__(self, cls: type, options: Mapping[str, bool]) -> None:
         self._cls = cls
         self._options = options
         self._places: dict[str, object] = {}
-        self._few = FEW
-        self._inits: _Inits | None = None
-        self._fields: list[dataclasses.Field[Any]] | None = None
-        self._given: dict[str, dataclasses.Field[Any]] = {}  # what `field` made, by attribute
         self.frozen = options.get("frozen", False)
 
     def place(self, facts: Iterable[str]) -> None:
@@ -88,7 +81,7 @@ class _Later:
             methods += ["__setattr__", "__delattr__"]
         for name in methods:
             if name not in cls.__dict__:
-                self._places[name] = self._init() if name == "__init__" else self._method(name)
+                self._places[name] = self._method(name)
         for name in facts:
             self._places[name] = _Fact(self, name)
         for name, stands in self._places.items():
@@ -96,138 +89,35 @@ class _Later:
 
     def _method(self, name: str) -> Callable[..., Any]:
         def first(*arguments: Any, **named: Any) -> Any:
-            return getattr(self._with(name), name)(*arguments, **named)
+            return getattr(self.made(), name)(*arguments, **named)
 
         return first
-
-    def _init(self) -> Callable[..., None]:
-        """Return `__init__` of the first objects: to compile it takes as long as many of them."""
-
-        def first(instance: object, /, *arguments: Any, **named: Any) -> None:
-            self._few -= 1
-            values = None
-            if self._few >= 0:
-                if self._inits is None:
-                    self._inits = _Inits(self._cls)
-                values = self._inits.values(arguments, named)
-            if values is None:
-                self._with("__init__").__init__(instance, *arguments, **named)  # type: ignore[misc]
-                return
-            for name, value in values:
-                object.__setattr__(instance, name, value)
-            if hasattr(instance, "__post_init__"):
-                instance.__post_init__()
-
-        return first
-
-    def _with(self, name: str) -> type:
-        """Return the class, with a real method."""
-        cls = self._cls
-        with _LOCK:
-            if cls.__dict__.get(name) is self._places[name]:
-                setattr(cls, name, _MAKERS[name](cls))
-        return cls
-
-    def fields(self) -> list[dataclasses.Field[Any]]:
-        """Return the fields, without the standard library if that is easy."""
-        with _LOCK:
-            if self._fields is None and self._cls.__dict__[_FIELDS] is self._places.get(_FIELDS):
-                self._fields = self._plain_fields()
-            return self._fields or list(dataclasses.fields(self._cls))
-
-    def _plain_fields(self) -> list[dataclasses.Field[Any]] | None:
-        """Return the fields of a class whose own are annotated names, None if they are more."""
-        cls, kw_only = self._cls, self._options.get("kw_only", False)
-        found: dict[str, dataclasses.Field[Any]] = {}
-        given: dict[str, dataclasses.Field[Any]] = {}
-        for base in cls.__mro__[-1:0:-1]:
-            if _FIELDS in base.__dict__:
-                found |= {field.name: field for field in _fields_of(base)}
-        for name, kind in inspect.get_annotations(cls).items():
-            if isinstance(kind, str) and kind.startswith("ClassVar["):
-                continue
-            if not isinstance(kind, str) or any(each in kind for each in _NO_FIELDS):
-                return None
-            field = cls.__dict__.get(name, dataclasses.MISSING)
-            if isinstance(field, dataclasses.Field):
-                given[name] = field
-            elif type(field).__hash__ is None:
-                return None  # an error
-            elif field is dataclasses.MISSING and hasattr(cls, name):
-                return None  # a base's
-            else:
-                field = dataclasses.field(default=field, kw_only=kw_only)
-            if field.kw_only is dataclasses.MISSING:
-                field.kw_only = kw_only
-            field.name = name
-            found[name] = field
-        # The class has a default in the place of what `field` made, or nothing.
-        for name, field in given.items():
-            if field.default is dataclasses.MISSING:
-                delattr(cls, name)
-            else:
-                setattr(cls, name, field.default)
-        self._given = given
-        return list(found.values())
 
     def made(self) -> type:
-        """Return the class, with what the standard library knows of it."""
+        """Return the class, with its real methods."""
         cls = self._cls
         with _LOCK:
-            if cls.__dict__[_FIELDS] is self._places[_FIELDS]:
-                for name, field in self._given.items():
-                    setattr(cls, name, field)
+            places, self._places = self._places, {}
+            left = [name for name, each in places.items() if cls.__dict__.get(name) is each]
+            if _FIELDS in left:
                 delattr(cls, "__match_args__")  # the others are written over
                 _with_fields(cls, self._options)
+            for name in left:
+                if cls.__dict__.get(name) is places[name]:
+                    setattr(cls, name, _MAKERS[name](cls))
         return cls
-
-
-def _fields_of(cls: type) -> list[dataclasses.Field[Any]]:
-    """Return the fields of a dataclass, whoever has made it."""
-    known = cls.__dict__.get(_FIELDS)
-    return known.later.fields() if isinstance(known, _Fact) else list(dataclasses.fields(cls))
-
-
-class _Inits:
-    """What `__init__` does, for a class of which there are few objects."""
-
-    def __init__(self, cls: type) -> None:
-        fields = _fields_of(cls)
-        self._ordered = [each.name for each in fields if each.init and not each.kw_only]
-        self._fields = {
-            each.name: (each.init, each.default, each.default_factory) for each in fields
-        }
-
-    def values(
-        self, arguments: tuple[Any, ...], named: dict[str, Any]
-    ) -> list[tuple[str, Any]] | None:
-        """Return the values of all fields, None where arguments are wrong, or it is not so easy."""
-        given = dict(zip(self._ordered, arguments, strict=False)) | named
-        if len(given) != len(arguments) + len(named):
-            return None
-        values = []
-        for name, (init, default, factory) in self._fields.items():
-            if init and name in given:
-                values.append((name, given.pop(name)))
-            elif factory is not dataclasses.MISSING:
-                values.append((name, factory()))
-            elif init and default is dataclasses.MISSING:
-                return None
-            elif init:
-                values.append((name, default))  # else the class has it
-        return None if given else values
 
 
 class _Fact:
     """An attribute of a class that `dataclasses` reads: `fields`, `replace`, `asdict`, `match`."""
 
     def __init__(self, later: _Later, name: str) -> None:
-        self.later = later
+        self._later = later
         self._name = name
         self.frozen = later.frozen
 
     def __get__(self, instance: object, owner: type) -> Any:
-        return getattr(self.later.made(), self._name)
+        return getattr(self._later.made(), self._name)
 
 
 def _with_fields(cls: type, options: Mapping[str, bool], slots: bool = False) -> type:
@@ -252,10 +142,10 @@ def _with_fields(cls: type, options: Mapping[str, bool], slots: bool = False) ->
 
 def _make_init(cls: Any) -> Callable[..., None]:
     """Compile `__init__`."""
-    frozen = is_frozen(cls)
+    frozen = cls.__dataclass_params__.frozen
     names: dict[str, Any] = {"__name__": cls.__module__, "_set": object.__setattr__}
     ordered, named, body = ["self"], list[str](), list[str]()
-    for field in _fields_of(cls):
+    for field in dataclasses.fields(cls):
         name = value = field.name
         default = f"_{name}_"  # no field is called so
         parameter = name
@@ -301,7 +191,7 @@ _MISSING = _Missing()
 
 
 def _make_repr(cls: Any) -> Callable[..., str]:
-    names = [field.name for field in _fields_of(cls) if field.repr]
+    names = [field.name for field in dataclasses.fields(cls) if field.repr]
 
     @reprlib.recursive_repr()
     def shown(self: Any) -> str:
@@ -312,7 +202,7 @@ def _make_repr(cls: Any) -> Callable[..., str]:
 
 
 def _make_eq(cls: Any) -> Callable[..., Any]:
-    values = _values([field.name for field in _fields_of(cls) if field.compare])
+    values = _values([field.name for field in dataclasses.fields(cls) if field.compare])
 
     def equal(self: Any, other: Any) -> Any:
         if type(other) is type(self):
@@ -323,7 +213,7 @@ def _make_eq(cls: Any) -> Callable[..., Any]:
 
 
 def _make_hash(cls: Any) -> Callable[..., int]:
-    found = _fields_of(cls)
+    found = dataclasses.fields(cls)
     names = [each.name for each in found if (each.compare if each.hash is None else each.hash)]
     values = _values(names)
 
@@ -341,7 +231,7 @@ def _values(names: list[str]) -> Callable[[Any], Any]:
 
 
 def _make_setattr(cls: Any) -> Callable[..., None]:
-    names = {field.name for field in _fields_of(cls)}
+    names = {field.name for field in dataclasses.fields(cls)}
 
     def refuse(self: Any, name: str, value: object) -> None:
         if type(self) is cls or name in names:
@@ -352,7 +242,7 @@ def _make_setattr(cls: Any) -> Callable[..., None]:
 
 
 def _make_delattr(cls: Any) -> Callable[..., None]:
-    names = {field.name for field in _fields_of(cls)}
+    names = {field.name for field in dataclasses.fields(cls)}
 
     def refuse(self: Any, name: str) -> None:
         if type(self) is cls or name in names:
