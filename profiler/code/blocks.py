@@ -395,6 +395,7 @@ def settled(own: Sets, kept: Sets, readers: Numbers, givers: Numbers, passing: S
 
 # -- The kernel: as machine code where that is at hand, else in Python
 
+_NATIVE = "simprof.profiler.code.sites_native"
 # Its parameters, by what they are found.
 _OWN = ("first", "ends", "exits", "callee", "is_shared", "end")
 _BY_WORD = ("words", "reads", "writes", "names", "window")
@@ -495,7 +496,7 @@ def _call(
     known = {**given, **made}
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     known |= _room((name for name in names if name not in known), length)
-    native = _natives().get(function.__name__)
+    native = compiled.natives(_NATIVE).get(function.__name__)
     if native is None:
         function(*(known[name][0].view(*known[name][1:]) for name in names))
     else:
@@ -505,16 +506,3 @@ def _call(
             places.extend(column.place(first, count))
         native(places.buffer_info()[0])
     return made
-
-
-def _natives() -> Mapping[str, Callable[[int], int]]:
-    if not _functions and not compiled.is_plain() and compiled.is_at_hand(_NATIVE):
-        from simprof.profiler.code import sites_native
-
-        found = vars(sites_native).items()
-        _functions.update({x: each for x, each in found if isinstance(each, compiled.CFunction)})
-    return _functions
-
-
-_NATIVE = "simprof.profiler.code.sites_native"
-_functions: dict[str, Callable[[int], int]] = {}

@@ -9,6 +9,7 @@ from typing import Any
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.simulator.cpu import compiled
 
+_NATIVE = "simprof.profiler.graphs.plan_native"
 _LIMIT = 1 << 61  # What sums of paths and values do not exceed in 64-bit words, added up twice
 _EXACT = 1 << 53  # Integers below are exact as floats
 _WORD = 8
@@ -38,7 +39,7 @@ def call(
     sizes = [0] * k.SIZES
     for index, known in size.items():
         sizes[index] = known
-    native = _natives().get(function.__name__)
+    native = compiled.natives(_NATIVE).get(function.__name__)
     if native is not None:
         try:
             found = _call_native(native, sizes, pieces)
@@ -97,16 +98,3 @@ def _call_native(
 def _check_exact(values: Sequence[float]) -> None:
     if values and not -_EXACT <= min(values) <= max(values) <= _EXACT:
         raise OverflowError
-
-
-def _natives() -> dict[str, Callable[[int], int]]:
-    if not _functions and not compiled.is_plain() and compiled.is_at_hand(_NATIVE):
-        from simprof.profiler.graphs import plan_native
-
-        found = vars(plan_native).items()
-        _functions.update({x: each for x, each in found if isinstance(each, compiled.CFunction)})
-    return _functions
-
-
-_NATIVE = "simprof.profiler.graphs.plan_native"
-_functions: dict[str, Callable[[int], int]] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from importlib import import_module
 from pathlib import Path
@@ -68,6 +68,7 @@ class _State:
     addresses: dict[str, int] = {}  # noqa: RUF012 - one for the process
     compilers: dict[str, Callable[[], Any]] = {}  # noqa: RUF012 - one for the process
     compiled: list[Any] = []  # noqa: RUF012 - kept, for their machine code is freed with them
+    natives: dict[str, Mapping[str, CFunction]] = {}  # noqa: RUF012 - by module; one for the process
     is_here = False
     directory: Path | None = None
     is_searched = False
@@ -95,6 +96,16 @@ def is_at_hand(module: str) -> bool:
     """Whether a module's C functions can be had without compiling anything."""
     _search()
     return is_here() or any(name.startswith(f"{module}.") for name in _State.addresses)
+
+
+def natives(module: str) -> Mapping[str, CFunction]:
+    """Return a module's C functions by name, none where they cannot be had without compiling."""
+    known = _State.natives.get(module, {})
+    if not known and not is_plain() and is_at_hand(module):
+        found = vars(import_module(module)).items()
+        known = {name: each for name, each in found if isinstance(each, CFunction)}
+        _State.natives[module] = known
+    return known
 
 
 def _search() -> None:

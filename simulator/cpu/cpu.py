@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, IntEnum
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, Final
 
 from simprof.simulator.binary.program import PAGE_SIZE
@@ -315,6 +316,11 @@ class Cpu:
     def oldest_window(self) -> int:
         """Return the number of the oldest caller's window (canrestore > 0)."""
         return int(self.state.cwp + self.state.canrestore) % self.windows
+
+
+def is_in_engine(frame: FrameType | None) -> bool:
+    """Whether the innermost frame of a thread is that in which the engine's native code runs."""
+    return frame is not None and frame.f_code is uc.Engine.start.__code__
 
 
 # -- making an engine

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simprof.simulator.binary.program import Program
 from simprof.simulator.cpu import crash, traps
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory
-from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop
+from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop, is_in_engine
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
 from simprof.simulator.errors import EngineError, SimulatorError
 from simprof.simulator.linux.contexts import Interrupted
@@ -268,8 +268,7 @@ def _watch(
             stop()
         # Whether the main thread is in the engine's native code, not in Python that it has called.
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
-        is_in_engine = frame is not None and frame.f_code.co_name == "emu_start"
-        if int(clock[traps.ClockWord.INSTRUCTIONS]) != executed or not is_in_engine:
+        if int(clock[traps.ClockWord.INSTRUCTIONS]) != executed or not is_in_engine(frame):
             executed, stuck_since = int(clock[traps.ClockWord.INSTRUCTIONS]), time.monotonic()
         elif time.monotonic() - stuck_since > STUCK_SECONDS:
             # Native code that loops cannot be ended otherwise than with the process.

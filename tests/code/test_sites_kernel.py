@@ -29,11 +29,11 @@ def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Have the kernel run in one of the two ways, and in no other."""
     name: str = request.param
     if name == "Python":
-        monkeypatch.setattr(blocks, "_natives", dict)
+        monkeypatch.setattr(compiled, "natives", lambda module: {})
     elif compiled.is_plain():
         pytest.skip("NUMBA_DISABLE_JIT is set")
     else:
-        assert blocks._natives()
+        assert compiled.natives("simprof.profiler.code.sites_native")
     return name
 
 
