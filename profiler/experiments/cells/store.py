@@ -362,15 +362,16 @@ class Store:
 
     def _of_latest(
         self, columns: str, rest: str, values: tuple[str | None, ...] = ()
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield columns of the rows of the latest versions; `rest`: of the query."""
-        if (newest := self.latest()) is not None:
-            query = (
-                f"SELECT {columns} FROM cells JOIN times USING (key) "
-                f"WHERE (simprof, engine, cost_model) = (?, ?, ?) {rest}"
-            )
-            with self._guarded():
-                yield from self._connection.execute(query, (*astuple(newest), *values))
+    ) -> list[tuple[Any, ...]]:
+        """Return columns of the rows of the latest versions; `rest`: of the query."""
+        if (newest := self.latest()) is None:
+            return []
+        query = (
+            f"SELECT {columns} FROM cells JOIN times USING (key) "
+            f"WHERE (simprof, engine, cost_model) = (?, ?, ?) {rest}"
+        )
+        with self._guarded():
+            return self._connection.execute(query, (*astuple(newest), *values)).fetchall()
 
     def _texts(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         if not all(isinstance(text, str) for text in row):
