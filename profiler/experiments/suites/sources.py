@@ -39,9 +39,7 @@ def suites_directory() -> Path:
 
     Raises UsageError if this simprof has neither.
     """
-    # where a wheel puts what lies in `fixtures` in a checkout
-    packaged = Path(str(resources.files("simprof.profiler") / "data"))
-    directories = (CHECKOUT / "fixtures" / "suites", packaged / "suites")
+    directories = (CHECKOUT / "fixtures" / "suites", _packaged() / "suites")
     for directory in directories:
         if directory.is_dir():
             return directory
@@ -62,6 +60,11 @@ def leads_out(name: str, base: Path) -> bool:
     if path.is_absolute() or ".." in path.parts:
         return True
     return not (base / path).resolve().is_relative_to(base.resolve())
+
+
+def _packaged() -> Path:
+    """Return where a wheel puts what lies in `fixtures` in a checkout."""
+    return Path(str(resources.files("simprof.profiler") / "data"))
 
 
 def suite_cache() -> Path:
