@@ -362,9 +362,10 @@ def path_lines(path: PathCount, measurement: RunMeasurement) -> tuple[SourceLine
 
 def known_line(measurement: RunMeasurement, *vertices: VertexName) -> SourceLine | None:
     """Return the source line of the first vertex that has one; of an edge name the target first."""
-    if not measurement.lines:
-        return None
-    return next(filter(None, (_line(measurement, vertex.start) for vertex in vertices)), None)
+    for vertex in vertices:
+        if (line := _line(measurement, vertex.start)) is not None:
+            return line
+    return None
 
 
 def _line(measurement: RunMeasurement, start: int | str) -> SourceLine | None:
@@ -413,13 +414,11 @@ def _routine_row(measurement: RunMeasurement, routine: RoutineProfile) -> Iterat
 
 
 def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
-    line_at = measurement.lines.get
     for edge, address in zip(routine.edge_counts, routine.edge_addresses, strict=True):
-        source, target = edge.source, edge.target
         # The source of the edge that enters a routine is no block, and has no line.
-        line = line_at(target.start) or line_at(source.start)  # type: ignore[arg-type]
+        line = known_line(measurement, edge.target, edge.source)
         how = edge.kind.value, edge.count, edge.added, edge.instrumented
-        yield source, target, *how, address, *_source_cells(line)
+        yield edge.source, edge.target, *how, address, *_source_cells(line)
 
 
 def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
