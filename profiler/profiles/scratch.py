@@ -2,7 +2,7 @@
 
 SIGKILL leaves no time to tidy up. So a shell waits beside the process, at the other end of a pipe
 that the system closes when the process ends, however it ends; then the shell does what the process
-no longer can. It has a session of its own, so that a terminal's signals do not reach it.
+no longer can. It leads a process group of its own, so that a terminal's signals do not reach it.
 
 What does that is imported by it: most runs leave nothing behind that would have to be removed.
 """
@@ -24,11 +24,11 @@ _REMOVE = 'rm -rf -- "$1" || { sleep 1; chmod -R u+rwx -- "$1"; rm -rf -- "$1"; 
 
 
 @contextmanager
-def if_killed(action: str, *arguments: str) -> Iterator[None]:
+def if_killed(action: str, *arguments: str) -> Iterator[int]:
     """Have a shell do something should this process end before the `with` block does.
 
-    `action`: Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on. Where no shell can
-    be started, nothing does it.
+    `action`: Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on. Gives the process
+    group that the shell leads; where no shell can be started, nothing does it, and that is 0.
     """
     import subprocess
 
@@ -40,13 +40,13 @@ def if_killed(action: str, *arguments: str) -> Iterator[None]:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            start_new_session=True,
+            process_group=0,
         )
     except OSError:
-        yield
+        yield 0
         return
     try:
-        yield
+        yield shell.pid
     finally:
         with suppress(BrokenPipeError):
             shell.communicate(b"done\n")

@@ -26,7 +26,12 @@ from simprof.profiler.session.observation import Invocation, Observation, option
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.trace.format import FrameFile, TraceFile, TraceHeader, discovery_fields
 from simprof.profiler.trace.recorder import TraceRecorder
-from simprof.profiler.trace.recording_format import RecordingEnd, RecordingFile, RecordingHeader
+from simprof.profiler.trace.recording_format import (
+    RecordedGuest,
+    RecordingEnd,
+    RecordingFile,
+    RecordingHeader,
+)
 from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.guest import RefusedCall
 from simprof.simulator.machine.running import RunResult
@@ -81,7 +86,7 @@ class RecordingOrder(FileOrder[RecordingFile]):
             discoveries=discovery_fields(discoveries),
             max_instructions=invocation.max_instructions,
             timeout=invocation.timeout,
-            guest=guest_facts(self.guest, invocation.file),
+            guest=recorded_guest(self.guest, invocation.file),
         )
         file = self._file = RecordingFile(self.path, header)
         known: set[int] = set()
@@ -153,22 +158,17 @@ class TraceOrder(FileOrder[TraceFile]):
         return TraceRecorder(memory, index, writer, file)
 
 
-def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
-    """Return what decides a run beside the program, its arguments and its budgets.
-
-    What it finds in directories is not there.
-    """
-    return {
-        # as the program sees them, in hexadecimal: argv[0], the path of its file, its environment
-        "name": guest.argv0_of(file).hex(),
-        "file": guest.exe_of(file).hex(),
-        "environment": [text.hex() for text in guest.environment_strings],
-        # SHA-256 of the file that it reads; "": simprof's own input, or something that is no file.
-        "stdin": known_sha256(guest.stdin) or "",
-        "memory_limit": guest.memory_limit,
-        "stack_size": guest.stack_size,
-        "strict": guest.strict,
-    }
+def recorded_guest(guest: GuestOptions, file: Path) -> RecordedGuest:
+    """Return what decides a run of `file` beside its arguments and its budgets."""
+    return RecordedGuest(
+        guest.argv0_of(file).hex(),
+        guest.exe_of(file).hex(),
+        tuple(text.hex() for text in guest.environment_strings),
+        known_sha256(guest.stdin) or "",
+        guest.memory_limit,
+        guest.stack_size,
+        guest.strict,
+    )
 
 
 def graph_digest(cfg: ControlFlowGraph) -> bytes:

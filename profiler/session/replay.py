@@ -190,7 +190,7 @@ def invocation_of(recording: Recording, file: Path | None, selection: Selection)
         selection,
         header.max_instructions,
         header.timeout,
-        input_sha256=header.guest["stdin"] or None,
+        input_sha256=header.guest.stdin or None,
     )
 
 

@@ -48,6 +48,29 @@ _HEAD_WORDS = 3
 
 
 @dataclass(frozen=True)
+class RecordedGuest:
+    """What decides a run beside the program, its arguments and its budgets."""
+
+    # What it finds in directories is not there.
+
+    # name, file, environment: As the program sees them, in hexadecimal: argv[0], the path of its
+    # file, its environment.
+    name: str
+    file: str
+    environment: tuple[str, ...]
+    # SHA-256 of the file that it reads; "": simprof's own input, or something that is no file.
+    stdin: str
+    memory_limit: int
+    stack_size: int
+    strict: bool
+
+    def __post_init__(self) -> None:
+        """Check that the strings are bytes: ValueError if they are not."""
+        for text in (self.name, self.file, *self.environment):
+            bytes.fromhex(text)
+
+
+@dataclass(frozen=True)
 class RecordingHeader:
     """What a recording is of."""
 
@@ -61,8 +84,7 @@ class RecordingHeader:
     # max_instructions, timeout: The budgets of the run.
     max_instructions: int | None
     timeout: float | None
-    # What else decided the run, by name (`session.recordings.guest_facts`)
-    guest: Mapping[str, Any]
+    guest: RecordedGuest
 
     def __post_init__(self) -> None:
         """Check that the arguments are bytes: ValueError if they are not."""

@@ -273,8 +273,8 @@ def _differences(
     """Return for each thing that decides a run whether it differs, how, and what helps."""
     guest, plain = header.guest, GuestOptions(root=Path())
     arguments = tuple(os.fsdecode(bytes.fromhex(text)) for text in header.arguments)
-    name, file = (os.fsdecode(bytes.fromhex(guest[key])) for key in ("name", "file"))
-    environment = tuple(os.fsdecode(bytes.fromhex(text)) for text in guest["environment"])
+    name, file = (os.fsdecode(bytes.fromhex(text)) for text in (guest.name, guest.file))
+    environment = tuple(os.fsdecode(bytes.fromhex(text)) for text in guest.environment)
     limits = ("memory_limit", "stack_size", "strict")
     return (
         (arguments != key.arguments, "with other arguments", f"-- {' '.join(key.arguments)}"),
@@ -282,12 +282,12 @@ def _differences(
         (name != key.name, f"under the name {name}", f"--argv0 {key.name}"),
         (environment != key.environment, "with other variables", "the environment of the cells"),
         (
-            guest["stdin"] != (key.stdin or _EMPTY),
+            guest.stdin != (key.stdin or _EMPTY),
             "with another standard input",
             f"--stdin {job.given.stdin or os.devnull}",
         ),
         (
-            any(guest[limit] != getattr(plain, limit) for limit in limits),
+            any(getattr(guest, limit) != getattr(plain, limit) for limit in limits),
             "with other limits",
             "the usual --memory-limit, --stack-size and no --strict",
         ),

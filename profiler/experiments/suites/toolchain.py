@@ -64,26 +64,18 @@ def run(command: Sequence[str | Path], directory: Path, log: Path | None = None)
     """
     words = [str(word) for word in command]
     try:
-        process = subprocess.Popen(
-            words,
-            cwd=directory,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            process_group=0,
-        )
+        status, written = _run_group(words, directory)
     except FileNotFoundError:
         known = words[0] in (*COMPILERS.values(), "make")
         remedy = INSTALL if known else "install it"
         raise BuildError(f"{words[0]} is not installed: {remedy}") from None
     except OSError as error:
         raise BuildError(f"{words[0]} cannot be started ({error.strerror})") from None
-    output = _output_of(process).decode(errors="replace")
+    output = written.decode(errors="replace")
     if log is not None:
         with log.open("a") as file:
             file.write(f"$ {shlex.join(words)}\n{output}")
-    if process.returncode != 0:
+    if status != 0:
         where = "" if log is None else f" (all of it: {log})"
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         # the line that says what is wrong: the first error, or the last
@@ -93,20 +85,31 @@ def run(command: Sequence[str | Path], directory: Path, log: Path | None = None)
     return output
 
 
-def _output_of(process: subprocess.Popen[bytes]) -> bytes:
-    """Wait for the leader of a process group and return what the group wrote.
+def _run_group(words: list[str], directory: Path) -> tuple[int, bytes]:
+    """Run a command in a process group; return its exit status and what the group wrote.
 
     None of the group, as compilers that `make` started, goes on when this process is killed or
-    interrupted.
+    interrupted: the shell that would end them leads the group, so it is there before they are.
+    Raises OSError if the command cannot be started.
     """
-    with if_killed('kill -9 "-$1"', str(process.pid)):
+    with if_killed("kill -9 0") as group:
+        process = subprocess.Popen(
+            words,
+            cwd=directory,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=group,
+        )
         try:
-            return process.communicate()[0]
+            output = process.communicate()[0]
         except BaseException:
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(group or process.pid, signal.SIGKILL)
             process.wait()
             raise
+    return process.returncode, output
 
 
 def environment() -> dict[str, str]:
