@@ -39,11 +39,18 @@ Sources = Mapping[str, str]  # Dotted names of modules -> their texts
 Imports = Mapping[str, frozenset[str]]  # Who imports whom
 
 N = TypeVar("N", bound=ast.AST)
-_parsed = cache(ast.parse)
+parsed = cache(ast.parse)
+
+
+@cache
+def definitions(text: str) -> tuple[ast.ClassDef | ast.FunctionDef, ...]:
+    """Return the classes and functions of a module, nested ones too."""
+    nodes = ast.walk(parsed(text))
+    return tuple(node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef))
 
 
 def _nodes(text: str, kind: type[N]) -> Iterator[N]:
-    return (node for node in ast.walk(_parsed(text)) if isinstance(node, kind))
+    return (node for node in definitions(text) if isinstance(node, kind))
 
 
 def _called(node: ast.AST) -> set[str]:
@@ -72,7 +79,7 @@ def ways_to_run(sources: Sources, imports: Imports) -> list[str]:
     return sorted(
         name
         for name, text in sources.items()
-        if WORLD in imports[name] and _methods_called(_parsed(text)) & runners
+        if WORLD in imports[name] and _methods_called(parsed(text)) & runners
     )
 
 
@@ -82,7 +89,7 @@ def pools(sources: Sources, _: Imports) -> list[str]:
         name
         for name, text in sources.items()
         if re.search(r"^\s*(from|import) (multiprocessing|concurrent)", text, re.MULTILINE)
-        and _called(_parsed(text)) & POOLS
+        and _called(parsed(text)) & POOLS
     )
 
 

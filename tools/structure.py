@@ -52,6 +52,7 @@ import graphviz
 import networkx as nx
 
 from tools import one_of_each
+from tools.one_of_each import definitions, parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTAINERS = ("simprof.profiler", "simprof.simulator")
@@ -133,7 +134,7 @@ def read_tree(root: Path, folders: Mapping[str, str] = FOLDERS) -> Tree:
     sources = {name: path.read_text() for name, path in files.items()}
     return Tree(
         imports={
-            name: frozenset(set(_imported(ast.parse(text), name, files)) - {name})
+            name: frozenset(set(_imported(parsed(text), name, files)) - {name})
             for name, text in sources.items()
         },
         sources=sources,
@@ -341,6 +342,8 @@ def _code_lines(text: str) -> int:
 
 
 def _comments(text: str) -> int:
+    if "#" not in text:
+        return 0
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return sum(token.type == tokenize.COMMENT for token in tokens)
 
@@ -348,13 +351,12 @@ def _comments(text: str) -> int:
 def _section_lines(text: str) -> int:
     """Return the lines of sections on attributes and parameters in all docstrings of a module."""
     total = 0
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef):
-            heading = ""
-            lines = (ast.get_docstring(node) or "").splitlines()
-            for line, below in zip_longest(lines, lines[1:], fillvalue=""):
-                heading = line if below and set(below) == {"-"} else heading
-                total += heading in ("Attributes", "Parameters")
+    for node in definitions(text):
+        heading = ""
+        lines = (ast.get_docstring(node) or "").splitlines()
+        for line, below in zip_longest(lines, lines[1:], fillvalue=""):
+            heading = line if below and set(below) == {"-"} else heading
+            total += heading in ("Attributes", "Parameters")
     return total
 
 
@@ -362,7 +364,7 @@ def double_names(tree: Tree) -> dict[str, list[str]]:
     """Return the names of classes that more than one module defines, with these modules."""
     found: dict[str, list[str]] = {}
     for module, text in tree.sources.items():
-        for node in ast.parse(text).body:
+        for node in parsed(text).body:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(module)
     return {name: modules for name, modules in sorted(found.items()) if len(modules) > 1}
