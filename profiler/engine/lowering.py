@@ -9,7 +9,7 @@ one of their edges: most of a static program never runs.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -17,9 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.memory import EngineMemory, HashWork, Operation
-from simprof.profiler.engine.products import Player, Products, RoutineProduct, hash_operation
-from simprof.profiler.engine.segments import GraphVariant, Variants, segment
+from simprof.profiler.engine.memory import EdgeOperations, EngineMemory, HashWork, Operation
+from simprof.profiler.engine.products import (
+    KeptProduct,
+    Player,
+    Products,
+    RoutineProduct,
+    hash_operation,
+)
+from simprof.profiler.engine.segments import GraphVariant, Segmentation, Variants, segment
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -94,6 +100,7 @@ class Lowering:
     # `keep_history`: See `Products`.
     # `known`: Routines of earlier runs under the same schemes, which this run takes over and adds
     # to.
+    # `kept`: Routine -> what is kept of it from earlier sessions under the same schemes, if anything.
     # `contexts`: What counts by calling context; None: nothing does.
     # `recording`: What records the run, which then has no schemes; None: nothing does.
     # `variants`: What knows of routines whose graph depends on the run; None: there are none.
@@ -110,6 +117,7 @@ class Lowering:
         *,
         keep_history: bool = False,
         known: KnownProducts | None = None,
+        kept: Callable[[int], KeptProduct | None] = lambda _: None,
         contexts: ContextCounting | None = None,
         recording: RunRecording | None = None,
         variants: Variants | None = None,
@@ -125,14 +133,16 @@ class Lowering:
             self.notes.attach(self.memory, self.products)
         self._planners = planners
         self._known = {} if known is None else known
+        self._kept = kept
         self._graphs = graphs
         self.first_edge = first_edge
         self._first_edges = first_edge.data
         self._weights = weights
         # Each routine that has been lowered, with its operations by edge of the program
-        self.lowered: list[tuple[int, dict[int, tuple[Operation, ...]]]] = []
-        self._is_lowered = bytearray(len(first_edge))
+        self.lowered: list[tuple[int, EdgeOperations]] = []
+        self._lowered_at: dict[int, int] = {}  # Routine -> its place among these
         self._by_edge: dict[int, tuple[Operation, ...]] = {}
+        self._unpacked: set[int] = set()  # Routines whose operations are in `_by_edge`
         self._tables: dict[tuple[int, int], int] = {}
         self._hashing: set[int] = set()
 
@@ -144,18 +154,25 @@ class Lowering:
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge` for all schemes together."""
         known = self._by_edge.get(edge)
-        if known is not None:
-            return known
-        if self.is_idle:
-            return ()
+        if known is not None or self.is_idle:
+            return known or ()
+        routine = self.lower_at(edge)
+        if routine not in self._unpacked:
+            self._unpacked.add(routine)
+            self._by_edge |= self._operations_of(routine).by_edge()
+        return self._by_edge.get(edge, ())
+
+    def lower_at(self, edge: int) -> int:
+        """Lower the routine that an edge is in, once; return its number."""
         routine = bisect_right(self._first_edges, edge) - 1
-        if self._is_lowered[routine]:
-            return ()
-        self._is_lowered[routine] = 1
-        operations = self._lower(routine)
-        self.lowered.append((routine, operations))
-        self._by_edge |= operations
-        return operations.get(edge, ())
+        if routine not in self._lowered_at:
+            operations = self._lower(routine)
+            self._lowered_at[routine] = len(self.lowered)
+            self.lowered.append((routine, operations))
+        return routine
+
+    def _operations_of(self, routine: int) -> EdgeOperations:
+        return self.lowered[self._lowered_at[routine]][1]
 
     def tables(self) -> dict[int, tuple[int, int]]:
         """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
@@ -200,23 +217,31 @@ class Lowering:
                     plans[place * len(self._planners) + slot] = plan, variant
         return plans
 
-    def _lower(self, routine: int) -> dict[int, tuple[Operation, ...]]:
+    def _lower(self, routine: int) -> EdgeOperations:
         counting = self._plans(routine)
         if not counting and self.notes is None:
-            return {}
+            return EdgeOperations.of({})
         product = self._product(routine, counting)
-        players, segmentation = product.players, product.segmentation
-        for slot, player in players.items():
-            player.table = self._table(routine, slot, player.plan)
+        product.tables = {
+            number: self._table(routine, number, plan) for number, (plan, _) in counting.items()
+        }
         start = self.products.add(routine, product)
         base = int(self.first_edge[routine])
+        if product.kept is not None:
+            edges, counts, words = product.kept.operations
+            return EdgeOperations(edges + base, counts, _placed(words, start, product.tables))
+        segmentation = product.segmentation
         by_edge: dict[int, tuple[Operation, ...]] = {}
-        hashing = [player for player in players.values() if player.table >= 0]
-        touched = {*segmentation.steps, *(e for p in hashing for e in p.acting_edges)}
+        hashing = [
+            (table, product.players[number])
+            for number, table in product.tables.items()
+            if table >= 0
+        ]
+        touched = {*segmentation.steps, *(e for _, each in hashing for e in each.acting_edges)}
         for edge in touched:
             fixed = [
-                (*hash_operation(player.table, count, self.memory.hash_key(count.counter)), 1)
-                for player in hashing
+                (*hash_operation(table, count, self.memory.hash_key(count.counter)), 1)
+                for table, player in hashing
                 for count in player.fixed_counts(edge)
             ]
             if self.notes is not None and product.begins(edge):
@@ -231,7 +256,7 @@ class Lowering:
             operations = (*fixed, *ordered)
             if operations:
                 by_edge[base + edge] = operations
-        return by_edge
+        return EdgeOperations.of(by_edge)
 
     def _product(
         self, routine: int, counting: dict[int, tuple[InstrumentationPlan, GraphVariant | None]]
@@ -242,17 +267,44 @@ class Lowering:
         known = self._known.get(name)
         plans = {number: plan for number, (plan, _) in counting.items()}
         if known is None or not known.fits(cfg, plans, weights):
-            players = {
-                number: Player(cfg if own is None else own.cfg, plan, -1, own)
-                for number, (plan, own) in counting.items()
-            }
-            cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
-            if self.notes is not None:
-                cuts |= depth_first(cfg).self_loops  # no edge may be in no segment
-            flags = 2 * sum(bool(player.plan.guards) for player in players.values())
-            product = RoutineProduct(segment(cfg, cuts, weights, flags), players)
+
+            def make() -> tuple[Segmentation, dict[int, Player]]:
+                players = {
+                    number: Player(cfg if own is None else own.cfg, plan, own)
+                    for number, (plan, own) in counting.items()
+                }
+                cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
+                if self.notes is not None:
+                    cuts |= depth_first(cfg).self_loops  # no edge may be in no segment
+                flags = 2 * sum(bool(plan.guards) for plan in plans.values())
+                return segment(cfg, cuts, weights, flags), players
+
+            kept = self._kept(routine) if self._may_be_kept(routine) else None
+            if kept is not None and kept.stretches.keys() != plans.keys():
+                kept = None
+            product = RoutineProduct(make, kept)
             known = self._known[name] = KnownProduct(cfg, plans, weights, product)
         return known.product
+
+    def _may_be_kept(self, routine: int) -> bool:
+        """Whether what the schemes do in a routine may be of use to other runs."""
+        is_plain = self.notes is None and not self.products.keeps_history
+        return is_plain and self._variants_of(routine) == (None,)
+
+    def kept(self) -> Iterator[tuple[int, KeptProduct]]:
+        """Yield the routines of which the run has shown more than was kept, with all of it."""
+
+        def operations(routine: int) -> EdgeOperations | None:
+            product = self.products.product(routine)
+            if product is None or not self._may_be_kept(routine):
+                return None
+            edges, counts, words = self._operations_of(routine)
+            words = _placed(words, 0, product.tables, back=True)
+            return EdgeOperations(edges - int(self.first_edge[routine]), counts, words)
+
+        # They would have to be given in each run again.
+        if not self.memory.has_own_names:
+            yield from self.products.kept(operations)
 
     def _guards(self, product: RoutineProduct, edge: int) -> list[Operation]:
         """Return the operations of the guards on an edge, of all schemes."""
@@ -271,6 +323,25 @@ class Lowering:
         if table >= 0:
             self._hashing.add(routine)
         return table
+
+
+def _placed(words: Array, start: int, tables: Mapping[int, int], *, back: bool = False) -> Array:
+    """Return operations as a run has them whose activations begin in state `start`.
+
+    `tables`: The hash tables of the players. `back`: Return them as they are kept, which does not
+    depend on the run.
+    """
+    placed = words.copy()
+    codes = words[:, 0] & _CODE
+    placed[codes == kernels.BEGIN, 2] = start
+    if any(table >= 0 for table in tables.values()):
+        found = np.flatnonzero(codes == kernels.HASH)
+        pairs = tables.items()
+        new = {table: number for number, table in pairs} if back else tables
+        old = placed[found, 0] >> kernels.TABLE_SHIFT
+        moved = np.array([new[each] - each for each in old.tolist()], np.int64)
+        placed[found, 0] += moved << kernels.TABLE_SHIFT
+    return placed
 
 
 # -- Operations of a transition

@@ -6,7 +6,8 @@ their addresses are published in the clock, whose own address never changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,30 @@ _SEGMENTS = 1 << 14
 # Words at the start of `segments` that states without successors share: they stay 0.
 _NO_SEGMENTS = kernels.SUCCESSOR
 _LARGEST_TABLE = 1 << 12  # Places of a segment state's table; more segments are spilled
+_WORDS = kernels.OPERATION
 _SPARSEST_TABLE = 16  # Places a segment that such a table may grow to
+
+
+class EdgeOperations(NamedTuple):
+    """The operations of some edges, in arrays of int64."""
+
+    edges: Array  # (n,): their numbers
+    counts: Array  # (n,): how many operations each of them has
+    words: Array  # (m, 3): these, one edge's behind another's
+
+    @staticmethod
+    def of(by_edge: Mapping[int, Sequence[Operation]]) -> EdgeOperations:
+        """Return operations by edge."""
+        edges = np.fromiter(by_edge, np.int64, len(by_edge))
+        counts = np.fromiter(map(len, by_edge.values()), np.int64, len(by_edge))
+        words = [word for each in by_edge.values() for operation in each for word in operation]
+        return EdgeOperations(edges, counts, np.array(words, np.int64).reshape(-1, _WORDS))
+
+    def by_edge(self) -> dict[int, tuple[Operation, ...]]:
+        """Return what `of` takes."""
+        rows = iter(map(tuple, self.words.tolist()))
+        pairs = zip(self.edges.tolist(), self.counts.tolist(), strict=True)
+        return {edge: tuple(islice(rows, count)) for edge, count in pairs}
 
 
 class HashWork(NamedTuple):
@@ -272,6 +296,28 @@ class EngineMemory:
             self._move_segments(state, held, size)
         self._put_segment(state, successor)
 
+    def insert_segments(self, successors: Mapping[int, Sequence[Successor]]) -> None:
+        """Store all successors of segment states that have none, by state."""
+        start, words = self._used_segments, list[int]()
+        for state, rows in successors.items():
+            places = _size_for([row[kernels.KEY] for row in rows], 1)
+            if places is None:
+                for row in rows:
+                    self._spill_successor(state, row)
+                continue
+            at = state // 8
+            self._rows[at + kernels.PLACES] = 8 * (start + len(words))
+            self._rows[at + kernels.PLACE_MASK] = _PLACE * (places - 1)
+            table = [0] * (kernels.SUCCESSOR * places)
+            for row in rows:
+                place = kernels.SUCCESSOR * _place(row[kernels.KEY], places)
+                table[place : place + kernels.SUCCESSOR] = row
+            words += table
+        end = self._used_segments = start + len(words)
+        if end > len(self.state.segments):
+            self._replace(segments=_grown(self.state.segments, 2 * end))
+        self.state.segments[start:end] = words
+
     def _table_of(self, state: int) -> tuple[int, int]:
         """Where in `segments` a state's table is (0: it has none), and its number of places."""
         places, mask = self.state.rows[state // 8 :][:2].tolist()
@@ -348,6 +394,11 @@ class EngineMemory:
             place = len(self._long_keys) - (1 << 31)
             self._long_keys[number] = (place << 32) + (number & 0xFFFFFFFF)
         return self._long_keys[number]
+
+    @property
+    def has_own_names(self) -> bool:
+        """Whether operations have numbers that this run has given: long keys, program words."""
+        return bool(self._long_keys or self._program_words)
 
     def program_word(self, name: tuple[int, str]) -> int:
         """Return the place in the clock of a word of the program, which is 0 at first."""

@@ -12,7 +12,7 @@ be.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from functools import cached_property
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.memory import EdgeOperations, EngineMemory, Successor
 from simprof.profiler.engine.segments import GraphVariant, Segmentation
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.plan.actions import (
@@ -45,8 +45,7 @@ Passed = tuple[bool, bool]
 PathState = tuple[tuple[int, ...], int | None]
 
 
-@dataclass(frozen=True)
-class Stretch:
+class Stretch(NamedTuple):
     """What a scheme does along a segment from one of its states."""
 
     after: PathState  # The state behind it
@@ -102,14 +101,13 @@ class Player:
         self,
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan,
-        table: int,  # -1 if it has none
         variant: GraphVariant | None = None,
     ) -> None:
         self.plan = plan
+        self._is_hashed = plan.table is CounterTable.HASH
         # Edges in arguments are the run's, edges in results those of `cfg`, which may lack some of
         # them; None: the graphs are the same.
         self._variant = variant
-        self.table = table
         self.stretches: list[Stretch] = []
         self.start: PathState = ((0,) * plan.registers, None)
         self._cfg = cfg
@@ -194,7 +192,7 @@ class Player:
             taken=tuple(execution.taken),
             at_end=tuple(at_end),
             hashed_increments=(
-                sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
+                sum(count.counter >= 0 for count in counted) if self._is_hashed else 0
             ),
         )
 
@@ -205,7 +203,7 @@ class Player:
     def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
         own = self._own(edge)
-        act = self._acts.get(own) if self.table >= 0 else None
+        act = self._acts.get(own) if self._is_hashed else None
         if act is None or act.in_order:
             return []
         execution = Execution(list(self.start[0]))
@@ -260,17 +258,72 @@ def _effect(actions: Iterable[Action]) -> bool | None:
     return None
 
 
+Transition = tuple[int, int, int, tuple[int, ...]]
+"""Source, key of the segment, target, and each player's stretch by its place."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptProduct:
+    """What runs under the same schemes have shown of one routine, for later runs."""
+
+    # By edge of the graph. The state in which activations begin is 0 there, and a hash table the
+    # number of its player.
+    operations: EdgeOperations
+    states: tuple[tuple[PathState, ...], ...]  # The first is that in which activations begin
+    transitions: tuple[Transition, ...]  # between states by their place
+    stretches: Mapping[int, tuple[Stretch, ...]]  # By number of the player
+
+
 class RoutineProduct:
     """All schemes that count paths on one routine."""
 
-    def __init__(self, segmentation: Segmentation, players: Mapping[int, Player]) -> None:
-        self.segmentation = segmentation
-        self.players = dict(players)
+    # `make`: Makes the segments and the players, if somebody asks for them: not where all that a
+    # run does is kept.
+
+    def __init__(
+        self,
+        make: Callable[[], tuple[Segmentation, Mapping[int, Player]]],
+        kept: KeptProduct | None = None,
+    ) -> None:
+        self._make = make
+        self.kept = kept
+        # Number of a player -> its hash table in this run, -1 if it has none
+        self.tables: Mapping[int, int] = {}
         # Number among `players` -> slot, of those that count; None: they are the same.
         self.slots: Mapping[int, int] | None = None
         # The graph that the routine turned out to have; None: that of the run.
         self.variant: GraphVariant | None = None
         self._edges: dict[int, tuple[int, ...]] = {}
+
+    @cached_property
+    def _made(self) -> tuple[Segmentation, Mapping[int, Player]]:
+        segmentation, players = self._make()
+        for number, player in players.items() if self.kept is not None else ():
+            player.stretches = self.stretches[number]
+        return segmentation, players
+
+    @property
+    def segmentation(self) -> Segmentation:
+        """The segments of the routine."""
+        return self._made[0]
+
+    @property
+    def players(self) -> Mapping[int, Player]:
+        """The schemes on the routine, by number."""
+        return self._made[1]
+
+    @cached_property
+    def stretches(self) -> dict[int, list[Stretch]]:
+        """What each player does along the segments that were executed, by its number."""
+        if self.kept is None:
+            return {number: player.stretches for number, player in self.players.items()}
+        return {number: list(known) for number, known in self.kept.stretches.items()}
+
+    def begin(self) -> tuple[PathState, ...]:
+        """Return the state in which activations begin."""
+        if self.kept is not None:
+            return self.kept.states[0]
+        return tuple(player.start for player in self.players.values())
 
     def slot(self, number: int) -> int | None:
         """Return the slot of a player; None of one that does not count."""
@@ -342,6 +395,7 @@ class _Transition(NamedTuple):
     routine: int
     source: int  # number of the state
     key: int  # of the segment
+    target: int
     stretches: tuple[int, ...]  # of each player, the index among its stretches
 
 
@@ -380,7 +434,64 @@ class Products:
     def add(self, routine: int, product: RoutineProduct) -> int:
         """Add a routine; return the state in which its activations begin."""
         self._routines[routine] = product
-        return self._number(SegmentState(routine, tuple(p.start for p in product.players.values())))
+        if product.kept is None:
+            return self._number(SegmentState(routine, product.begin()))
+        return self._add_kept(routine, product, product.kept)
+
+    def _add_kept(self, routine: int, product: RoutineProduct, kept: KeptProduct) -> int:
+        """Add the states and transitions that earlier runs have shown; return the first state."""
+        states = [SegmentState(routine, players) for players in kept.states]
+        numbers = self._memory.new_states(len(states))
+        self._numbers.update(zip(states, numbers, strict=True))
+        self._states.update(zip(numbers, states, strict=True))
+        hashing = [number for number, table in product.tables.items() if table >= 0]
+        successors: dict[int, list[Successor]] = {}
+        for source, key, target, places in kept.transitions:
+            operations: list[tuple[int, int]] = []
+            for number, place in zip(product.tables, places, strict=True) if hashing else ():
+                operations += self._hashed(product, number, product.stretches[number][place])
+            ends = numbers[source], numbers[target]
+            row = key, 0, ends[1], self._list(tuple(operations))
+            successors.setdefault(ends[0], []).append(row)
+            self._taken.append(_Transition(routine, ends[0], key, ends[1], places))
+        self._memory.insert_segments(successors)
+        return numbers[0]
+
+    def _hashed(
+        self, product: RoutineProduct, number: int, stretch: Stretch
+    ) -> list[tuple[int, int]]:
+        """Return the operations that count in a player's hash table when a segment ends."""
+        table, key_of = product.tables.get(number, -1), self._memory.hash_key
+        return [hash_operation(table, count, key_of(count.counter)) for count in stretch.at_end]
+
+    def kept(
+        self, operations: Callable[[int], EdgeOperations | None]
+    ) -> Iterator[tuple[int, KeptProduct]]:
+        """Yield the routines of which a run has shown more than was kept, with all of it.
+
+        `operations`: Routine -> its operations as `KeptProduct` has them; None: it is not kept.
+        """
+        states: dict[int, list[int]] = {}
+        for number, state in self._states.items():
+            states.setdefault(state.routine, []).append(number)
+        taken: dict[int, list[_Transition]] = {}
+        for transition in self._taken:
+            taken.setdefault(transition.routine, []).append(transition)
+        for routine, product in self._routines.items():
+            found = taken.get(routine, [])
+            if product.kept is not None and len(found) == len(product.kept.transitions):
+                continue
+            made = operations(routine)
+            if made is None:
+                continue
+            places = {number: place for place, number in enumerate(states[routine])}
+            transitions = tuple(
+                (places[each.source], each.key, places[each.target], each.stretches)
+                for each in found
+            )
+            of_states = tuple(self._states[number].players for number in places)
+            stretches = {number: tuple(known) for number, known in product.stretches.items()}
+            yield routine, KeptProduct(made, of_states, transitions, stretches)
 
     def _number(self, state: SegmentState) -> int:
         number = self._numbers.get(state)
@@ -410,10 +521,7 @@ class Products:
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)
-            operations += [
-                hash_operation(player.table, count, self._memory.hash_key(count.counter))
-                for count in stretch.at_end
-            ]
+            operations += self._hashed(product, own, stretch)
         history: tuple[int, ...] = ()
         if self.keeps_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
@@ -424,7 +532,7 @@ class Products:
         target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(operations)))
         self._memory.insert_segment(number, successor)
-        self._taken.append(_Transition(state.routine, number, key, tuple(stretches)))
+        self._taken.append(_Transition(state.routine, number, key, target, tuple(stretches)))
         return True
 
     def _list(self, operations: tuple[tuple[int, int], ...]) -> int:
@@ -449,11 +557,11 @@ class Products:
 
     def transition(self, number: int) -> tuple[int, tuple[int, ...], dict[int, Stretch]]:
         """Return a transition's routine, its edges, and what each scheme does, by slot."""
-        routine, _, key, places = self._taken[number]
+        routine, _, key, _, places = self._taken[number]
         product = self._routines[routine]
         stretches = {
-            slot: player.stretches[place]
-            for (each, player), place in zip(product.players.items(), places, strict=True)
+            slot: known[place]
+            for (each, known), place in zip(product.stretches.items(), places, strict=True)
             if (slot := product.slot(each)) is not None
         }
         return routine, product.own(product.edges(key)), stretches
@@ -485,11 +593,11 @@ class Products:
         # `times`: how often each was taken, by its number; None: as often as in the whole run.
         times = self._times() if times is None else times
         by_player: dict[tuple[int, int], np.ndarray] = {}
-        for (routine, _, _, stretches), count in zip(self._taken, times, strict=True):
-            players = self._routines[routine].players
+        for (routine, *_, stretches), count in zip(self._taken, times, strict=True):
+            players = self._routines[routine].stretches
             for number, stretch in zip(players, stretches, strict=True):
                 if (routine, number) not in by_player:
-                    size = len(players[number].stretches)
+                    size = len(players[number])
                     by_player[routine, number] = np.zeros(size, np.int64)
                 by_player[routine, number][stretch] += count
         totals = {}
@@ -499,8 +607,8 @@ class Products:
             if own is None:
                 continue
             total = totals[routine, own] = Totals()
-            player = product.players[number]
-            for stretch_, count in zip(player.stretches, counts.tolist(), strict=True):
+            known = product.stretches[number]
+            for stretch_, count in zip(known, counts.tolist(), strict=True):
                 if count:
                     total.add(stretch_, count)
         return totals
@@ -582,7 +690,7 @@ class SegmentReplay:
         segments: Sequence[CountedSegment],
     ) -> None:
         self._cfg = cfg
-        self._player = Player(cfg, plan, -1)
+        self._player = Player(cfg, plan)
         self._product = product
         self._states: dict[int, PathState] = {cfg.entry: self._player.start}
         self.totals = Totals()  # what the segments count

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine import operation_kernel as kernel
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.memory import EdgeOperations, Operation
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, WalkContext
 from simprof.simulator.values import dataclass
 
@@ -268,7 +268,7 @@ class LearntWays:
         sequence = self._ways[self._places[source, key], kernel.SEQUENCE]
         for step in self.known.sequence(int(sequence)):
             if isinstance(step, Cross):
-                self._lowering.operations(step.edge)
+                self._lowering.lower_at(step.edge)
         self.follow()
         return True
 
@@ -287,19 +287,16 @@ class LearntWays:
         self._followed = len(lowered)
         self._take_over(np.concatenate(ready))
 
-    def _pool_operations(self, operations: Mapping[int, Sequence[Operation]]) -> None:
+    def _pool_operations(self, operations: EdgeOperations) -> None:
         """Put the operations of a routine's edges behind those that are in the pool."""
-        words, lists, start = list[int](), list[int](), self._pooled
-        for each in operations.values():
-            place = (start + len(words)) // kernels.OPERATION
-            lists.append(place << kernel.COUNT_BITS | len(each))
-            for operation in each:
-                words += operation
-        end = self._pooled = start + len(words)
+        edges, counts, words = operations
+        start, end = self._pooled, self._pooled + words.size
         if end > len(self._pool):
             self._pool = np.append(self._pool, np.zeros(end, np.int64))
-        self._pool[start:end] = words
-        self._lists[list(operations)] = lists
+        self._pool[start:end] = words.ravel()
+        places = start // kernels.OPERATION + np.cumsum(counts) - counts
+        self._lists[edges] = places << kernel.COUNT_BITS | counts
+        self._pooled = end
 
     def _take_over(self, sequences: Array) -> None:
         if not len(sequences):

@@ -240,6 +240,8 @@ MODULES = frozenset(
     {
         "simprof.profiler.code.layout",
         "simprof.profiler.code.pricing",
+        "simprof.profiler.engine.memory",
+        "simprof.profiler.engine.products",
         "simprof.profiler.engine.ways",
         "simprof.profiler.engine.walk",
         "simprof.profiler.graphs.cfg",

@@ -12,9 +12,9 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +25,7 @@ from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, cost_words
 from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.engine.segments import GraphVariant, variants_of
 from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import (
@@ -35,13 +36,20 @@ from simprof.profiler.engine.walk import (
     MissingTarget,
 )
 from simprof.profiler.engine.ways import KnownWays
+from simprof.profiler.plan.decoders import guide_digest
 from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.profiles import cache_files
 from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, read_words
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.contexts import counting_of
-from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
+from simprof.profiler.session.scheme_runs import (
+    EdgeCounts,
+    KeptProducts,
+    ProductName,
+    SchemeRun,
+)
 from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Observer, RunResult
@@ -221,6 +229,8 @@ class ExecutionOptions:
     # Tells the ways through these graphs that another run has taken, None if none are known. It is
     # not asked where a trace is written or contexts are told apart.
     ways: Callable[[], KnownWays | None] = field(default=lambda: None)
+    # What the schemes did in routines in earlier sessions; None: it is neither read nor kept.
+    products: KeptProducts | None = None
 
 
 @dataclass(frozen=True)
@@ -267,6 +277,10 @@ class Counted(ProgramRun):
     def ways(self) -> None:
         """Return None: paths through the graphs are those of the emulator's blocks."""
 
+    def products(self) -> Iterator[tuple[ProductName, KeptProduct]]:
+        """Yield nothing: a replay keeps nothing of what schemes did."""
+        return iter(())
+
     def close(self) -> None:
         """Free nothing: others may replay the same recording."""
 
@@ -290,6 +304,8 @@ class ProgramExecution(ProgramRun):
     discoveries: Discoveries
     # Entries that the graphs may turn out to have; None: the graphs are as they are.
     expected: ExpectedEntries | None = None
+    # Names what the schemes did in a routine; None: that is not kept.
+    product_name: Callable[[int], ProductName] | None = None
 
     def close(self) -> None:
         """Let go of what nobody asks for once the counts have been collected."""
@@ -341,6 +357,12 @@ class ProgramExecution(ProgramRun):
             return ways
         return ways.without_edges(self.expected.unused(self.counts.edge_counts))
 
+    def products(self) -> Iterator[tuple[ProductName, KeptProduct]]:
+        """Yield what the schemes did in routines, where that is more than was kept."""
+        if self.product_name is not None:
+            for routine, product in self.lowering.kept():
+                yield self.product_name(routine), product
+
     def turned_out(
         self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
     ) -> ProgramExecution:
@@ -380,7 +402,10 @@ def execute(
     expected = options.expected
     recovered = recovered if expected is None else expected.recovered
     index = GraphIndex(recovered, frozenset(() if expected is None else expected.blocks))
-    lowering = _lowering(recovered, index, schemes, options)
+    product_name = None
+    if options.products is not None:
+        product_name = partial(_product_name, recovered, schemes, options.edge_counts)
+    lowering = _lowering(recovered, index, schemes, options, product_name)
     giving_up = _GivingUp(options.persistent)
     is_dense = options.is_dense or bool(options.start_trace or options.record)
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
@@ -406,7 +431,8 @@ def execute(
         entries = expected.addresses(expected.used(counts.edge_counts))
         discoveries = discoveries.merged(Discoveries(entries=entries))
     run = recovered, schemes, index, lowering, result
-    return ProgramExecution(*run, automaton, counts, giving_up.given_up, discoveries, expected)
+    ends = giving_up.given_up, discoveries, expected
+    return ProgramExecution(*run, automaton, counts, *ends, product_name)
 
 
 def _lowering(
@@ -414,6 +440,7 @@ def _lowering(
     index: GraphIndex,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
+    product_name: Callable[[int], ProductName] | None,
 ) -> Lowering:
     program, edge_counts, expected = recovered.program, options.edge_counts, options.expected
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
@@ -434,15 +461,36 @@ def _lowering(
         plan = counting[0].routine_plan(number)
         return plan.weights if plan is not None and len(plan.weights) == len(cfg.edges) else None
 
+    def kept(number: int) -> KeptProduct | None:
+        if options.products is None or product_name is None:
+            return None
+        data = options.products.get(product_name(number))
+        product = None if data is None else cache_files.loads(data)
+        return product if isinstance(product, KeptProduct) else None
+
     return Lowering(
         [scheme.plan for scheme in counting],
         *graphs,
         weights,
         keep_history=options.replayable,
         known=options.known,
+        kept=kept,
         contexts=counting_of(index, options.contexts),
         variants=None if expected is None else VariantPlans(expected.of, counting),
     )
+
+
+def _product_name(
+    recovered: ProgramGraphs,
+    schemes: Sequence[SchemeRun],
+    edge_counts: EdgeCounts | None,
+    routine: int,
+) -> ProductName:
+    """Return what names all that decides what schemes do in a routine, besides their settings."""
+    cfg = recovered.routines[routine]
+    guides = [scheme.guide(routine) for scheme in schemes if scheme.slot is not None]
+    guides.append(b"" if edge_counts is None else guide_digest(edge_counts(cfg)))
+    return cfg.address, cfg.name, tuple(guides)
 
 
 def _finish(automaton: Automaton, result: RunResult) -> None:

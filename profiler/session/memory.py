@@ -10,6 +10,8 @@ All of it depends on the program's file and on simprof's code alone, or is check
 - *Facts* about the graphs, for reports, are a function of these.
 - *Plans* are a function of graphs and a setting, and where an edge profile guides them, of its
   counts, whose digest is kept with each.
+- *Products*, what the schemes of a run do along the segments that were executed, are a function of
+  the same for all of its schemes, and of the profile that guides the choice of segments.
 - *Costs* of the code of routines are a function of the same, and of where the counters are, which
   is kept with each, too.
 - *Discoveries* are those of an earlier run that was asked for in the same way, and a guess
@@ -22,12 +24,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from simprof.profiler.code.pricing import KnownCosts
+from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
@@ -40,7 +43,13 @@ from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import GuestOptions, Selection, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.session.scheme_runs import EdgeCounts, KnownPlans, plan_name
+from simprof.profiler.session.scheme_runs import (
+    EdgeCounts,
+    KnownPlans,
+    KeptProducts,
+    ProductName,
+    plan_name,
+)
 from simprof.simulator.binary.program import LineRows, LineTable, Program
 from simprof.simulator.values import dataclass
 
@@ -101,6 +110,7 @@ class BinaryMemory:
         self._lent: dict[str, KnownFacts | KnownCosts] = {}
         # Those that were read or kept, for each pass asks for them
         self._plans: dict[str, KnownPlans] = {}
+        self._products: dict[str, KeptProducts] = {}
         self._ways: dict[str, KnownWays | None] = {}
 
     def graphs(
@@ -215,6 +225,36 @@ class BinaryMemory:
             self._plans[name] = {**rest, **more}
             self._keep(name, self._plans[name])
 
+    def products(
+        self, discoveries: Discoveries, settings: Sequence[Setting]
+    ) -> KeptProducts | None:
+        """Return what schemes did together in routines, if that is kept; None: it is not kept."""
+        if self._files is None or not all(map(_decides, settings)):
+            return None
+        name = _made_for("products", discoveries, *settings)
+        if name not in self._products:
+            self._products[name] = self._load(name, dict) or {}
+        return self._products[name]
+
+    def keep_products(
+        self,
+        discoveries: Discoveries,
+        settings: Sequence[Setting],
+        products: Iterable[tuple[ProductName, KeptProduct]],
+    ) -> None:
+        """Keep what schemes did together in routines, where that is worth while."""
+        # Read one by one, and of each routine the last one is kept, as of plans.
+        before = self.products(discoveries, settings)
+        if before is None:
+            return
+        more = {name: cache_files.dumps(product) for name, product in products}
+        if more:
+            again = {name[:2] for name in more}
+            rest = {name: data for name, data in before.items() if name[:2] not in again}
+            name = _made_for("products", discoveries, *settings)
+            self._products[name] = {**rest, **more}
+            self._keep(name, self._products[name])
+
     def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
         """Return what the code of routines costs under a setting, as far as that is known."""
         if not _decides(setting) or self._files is None:
@@ -279,9 +319,10 @@ def _decides(setting: Setting) -> bool:
     return own and isinstance(setting.options.weights, Weights)
 
 
-def _made_for(what: str, discoveries: Discoveries, setting: Setting) -> str:
-    """Return the name of what is made of graphs under a setting."""
-    return f"{what}-{setting.mode}-{_digest([_graphs_of(discoveries), setting])}"
+def _made_for(what: str, discoveries: Discoveries, *settings: Setting) -> str:
+    """Return the name of what is made of graphs under settings."""
+    modes = "+".join(setting.mode for setting in settings)
+    return f"{what}-{modes}-{_digest([_graphs_of(discoveries), *settings])}"
 
 
 def run_name(

@@ -129,6 +129,12 @@ class Study:
         # profile guides comes with another, which prices that.
         return self.routines is None and len(self.settings) <= 2
 
+    @property
+    def keeps_products(self) -> bool:
+        """Whether what the schemes do is kept; where something is written on the way it is more."""
+        writes = self.trace is not None or self.recording is not None
+        return self.keeps_plans and not writes and self.invocation.contexts is None
+
     def recover(self, program: Program, discoveries: Discoveries) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
         if self.recovered is not None and self.recovered[0] == discoveries:
@@ -423,6 +429,9 @@ def _count(before: Runs, stage: Stage) -> Runs:
     ways = execution.ways() if is_on_its_graphs else None
     if ways is not None:
         stage.study.memory.keep_ways(runs.discoveries, ways)
+    if is_on_its_graphs:
+        settings = [planner.setting for planner in stage.planners]
+        stage.study.memory.keep_products(runs.discoveries, settings, execution.products())
     runs = replace(runs, whole_runs=runs.whole_runs + events.is_emulated)
     routines = None if events.is_emulated else stage.study.routines
     wanted = stage.study.invocation, len(stage.settings)
@@ -449,6 +458,9 @@ def _play(
     options = replace(options, expected=expected)
     if not program.parts:
         options = replace(options, ways=partial(_ways, study.memory, discoveries, expected))
+    if study.keeps_products and not (program.parts or options.replayable):
+        settings = [planner.setting for planner in planners]
+        options = replace(options, products=study.memory.products(discoveries, settings))
     graphs = recovered if expected is None else expected.recovered
     schemes = _schemes(study, runs, planners, graphs, unsure)
     if study.trace is not None:

@@ -97,6 +97,12 @@ PlanName = tuple[int, str, bytes]
 KnownPlans = Mapping[PlanName, bytes]
 
 
+# What the schemes of a run do in a routine is named alike: by what guides each of them, and what
+# guides the choice of segments.
+ProductName = tuple[int, str, tuple[bytes, ...]]
+KeptProducts = Mapping[ProductName, bytes]
+
+
 def plan_name(cfg: ControlFlowGraph, guide: Sequence[int] | None) -> PlanName:
     """Return the name of a plan among `KnownPlans`; `guide`: the edge profile that guides it."""
     return cfg.address, cfg.name, guide_digest(guide)
@@ -134,6 +140,10 @@ class Planner:
     def forget(self, cfg: ControlFlowGraph) -> None:
         """Let go of the plan of a graph, which nobody asks for any more."""
         self._made.pop(id(cfg), None)
+
+    def guide(self, cfg: ControlFlowGraph) -> bytes:
+        """Return what stands for the edge profile that guides the plan of a graph."""
+        return guide_digest(self._counts(cfg))
 
     def _counts(self, cfg: ControlFlowGraph) -> Sequence[int] | None:
         """Return the edge profile that guides the plan of a graph; None where nothing does."""
@@ -207,12 +217,14 @@ class SchemeRun:
         slot: int | None,  # Its number among the schemes that count paths; None if it does not
         # Told of a graph whose plan is not needed any more
         forget: Callable[[ControlFlowGraph], None] | None = None,
+        # Tells what stands for the edge profile that guides a graph's plan
+        guide: Callable[[ControlFlowGraph], bytes] | None = None,
     ) -> None:
         self.setting = setting
         self.slot = slot
         self._graphs = graphs
         self._make = make
-        self._forget = forget
+        self._forget, self._guide = forget, guide
         self._plans: dict[int, RoutinePlan | None] = {}
 
     @property
@@ -240,6 +252,11 @@ class SchemeRun:
         """Return the plan that a routine has if its graph turns out to be `cfg`."""
         return None if self._make is None or not self.selects(routine) else self._make(cfg).plan
 
+    def guide(self, routine: int) -> bytes:
+        """Return what stands for the edge profile that guides a routine's plan; empty: nothing."""
+        cfg = self._graphs(routine)
+        return b"" if cfg is None or self._guide is None else self._guide(cfg)
+
     def forget(self, routine: int) -> None:
         """Let go of a routine's plan: nobody will ask for it any more."""
         plan = self._plans.pop(routine, None)
@@ -260,5 +277,7 @@ def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]
         scheme = definition(planner.setting.mode)
         make = planner.make if scheme.instruments else None
         slot = next(slots) if scheme.counts_paths else None
-        schemes.append(SchemeRun(planner.setting, graphs, make, slot, planner.forget))
+        schemes.append(
+            SchemeRun(planner.setting, graphs, make, slot, planner.forget, planner.guide)
+        )
     return schemes

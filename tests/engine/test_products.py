@@ -61,7 +61,7 @@ def plan_of(
 
 
 def player_of(plan: InstrumentationPlan) -> Player:
-    return Player(LOOP, plan, 0 if plan.table is CounterTable.HASH else -1)
+    return Player(LOOP, plan)
 
 
 # -- one scheme
@@ -180,7 +180,7 @@ class Run:
         self.memory = EngineMemory(cost_words(MachineKind.SPARCV9), 8)
         self.products = Products(self.memory, keep_history=keep_history)
         self.segmentation = segment(LOOP, cuts)
-        product = RoutineProduct(self.segmentation, {0: player_of(plan)})
+        product = RoutineProduct(lambda: (self.segmentation, {0: player_of(plan)}))
         self.start = self.products.add(0, product)
         self.keys: list[int] = []
 
@@ -288,7 +288,7 @@ def test_without_history_the_same_segments_are_counted_together() -> None:
 
 @pytest.mark.parametrize(("name", "ends"), [("D>A", True), ("D>EXIT", True), ("A>B", False)])
 def test_back_edges_and_exits_end_segments_anyway(name: str, ends: bool) -> None:
-    product = RoutineProduct(segment(LOOP, [CUT]), {})
+    product = RoutineProduct(lambda: (segment(LOOP, [CUT]), {}))
     assert product.ends_anyway(edge(LOOP, name)) is ends
 
 
@@ -301,5 +301,5 @@ def test_a_register_stays_where_activations_can_only_end_early() -> None:
         into: (AddRegister(1),),
         out: (CountPath(0),),
     }
-    player = Player(stuck, plan_of(actions), -1)
+    player = Player(stuck, plan_of(actions))
     assert player.execute(player.start, [enter, into], ends=True).after == ((1,), None)

@@ -44,7 +44,7 @@ def test_edges_are_known_by_both_numbers() -> None:
 def test_a_plan_does_the_same_on_the_edges_of_the_larger_graph() -> None:
     variant = variants_of(with_entries("C", "D"), BASE, (0, 1))[0][1]
     plan = make_plan(BASE, "pp", SchemeOptions()).plan
-    alone, among = Player(BASE, plan, -1), Player(BASE, plan, -1, variant)
+    alone, among = Player(BASE, plan), Player(BASE, plan, variant)
     assert among.acting_edges == variant.outer(alone.acting_edges)
     assert among.ending_edges() == variant.outer(alone.ending_edges())
     entry = BASE.out_edges[BASE.entry][0]

@@ -14,7 +14,7 @@ import pytest
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import Lowering, StepOperations, cost_words
-from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.memory import EdgeOperations, Operation
 from simprof.profiler.engine.walk import (
     BEGINNING,
     Cross,
@@ -56,8 +56,9 @@ class _Given(Lowering):
         super().__init__([lambda _: None], (), first, cost_words(MachineKind.SPARCV9), MASK)
         self._given = given
 
-    def _lower(self, routine: int) -> dict[int, tuple[Operation, ...]]:
-        return {e: each for e, each in self._given.items() if e // EDGES == routine}
+    def _lower(self, routine: int) -> EdgeOperations:
+        given = {e: each for e, each in self._given.items() if e // EDGES == routine}
+        return EdgeOperations.of(given)
 
     def words(self, number: int) -> list[Operation]:
         """Return the list of operations that begins with `number`; none where that is 0."""
