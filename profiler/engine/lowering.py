@@ -100,7 +100,8 @@ class Lowering:
     # `keep_history`: See `Products`.
     # `known`: Routines of earlier runs under the same schemes, which this run takes over and adds
     # to.
-    # `kept`: Routine -> what is kept of it from earlier sessions under the same schemes, if anything.
+    # `earlier`: Routine -> what is kept of it from earlier sessions under the same schemes, if
+    # anything is; None: nothing is.
     # `contexts`: What counts by calling context; None: nothing does.
     # `recording`: What records the run, which then has no schemes; None: nothing does.
     # `variants`: What knows of routines whose graph depends on the run; None: there are none.
@@ -117,7 +118,7 @@ class Lowering:
         *,
         keep_history: bool = False,
         known: KnownProducts | None = None,
-        kept: Callable[[int], KeptProduct | None] = lambda _: None,
+        earlier: Callable[[int], KeptProduct | None] | None = None,
         contexts: ContextCounting | None = None,
         recording: RunRecording | None = None,
         variants: Variants | None = None,
@@ -133,7 +134,7 @@ class Lowering:
             self.notes.attach(self.memory, self.products)
         self._planners = planners
         self._known = {} if known is None else known
-        self._kept = kept
+        self.earlier = earlier
         self._graphs = graphs
         self.first_edge = first_edge
         self._first_edges = first_edge.data
@@ -279,7 +280,9 @@ class Lowering:
                 flags = 2 * sum(bool(plan.guards) for plan in plans.values())
                 return segment(cfg, cuts, weights, flags), players
 
-            kept = self._kept(routine) if self._may_be_kept(routine) else None
+            kept = None
+            if self.earlier is not None and self._may_be_kept(routine):
+                kept = self.earlier(routine)
             if kept is not None and kept.stretches.keys() != plans.keys():
                 kept = None
             product = RoutineProduct(make, kept)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +36,7 @@ from simprof.profiler.engine.walk import (
     MissingTarget,
 )
 from simprof.profiler.engine.ways import KnownWays
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import guide_digest
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
@@ -234,6 +235,29 @@ class ExecutionOptions:
 
 
 @dataclass(frozen=True)
+class EarlierProducts:
+    """What the schemes of a run did in routines in earlier sessions."""
+
+    kept: KeptProducts
+    graphs: Sequence[ControlFlowGraph]
+    schemes: Sequence[SchemeRun]  # Those that count paths, in the order of their slots
+    edge_counts: EdgeCounts | None  # As in `ExecutionOptions`
+
+    def __call__(self, routine: int) -> KeptProduct | None:
+        """Return what is kept of a routine, None if nothing is."""
+        data = self.kept.get(self.name(routine))
+        found = None if data is None else cache_files.loads(data)
+        return found if isinstance(found, KeptProduct) else None
+
+    def name(self, routine: int) -> ProductName:
+        """Return what names all that decides what is done there, besides the settings."""
+        cfg = self.graphs[routine]
+        guides = [scheme.guide(routine) for scheme in self.schemes]
+        guides.append(b"" if self.edge_counts is None else guide_digest(self.edge_counts(cfg)))
+        return cfg.address, cfg.name, tuple(guides)
+
+
+@dataclass(frozen=True)
 class Unattributed:
     """How many executed transfers of control and instructions are in no graph."""
 
@@ -251,6 +275,12 @@ class ProgramRun:
     index: GraphIndex
     lowering: Lowering  # What has the counts of the schemes
     result: RunResult  # How the run ended
+
+    def products(self) -> Iterator[tuple[ProductName, KeptProduct]]:
+        """Yield what the schemes did in routines, where that is more than was kept."""
+        if isinstance(earlier := self.lowering.earlier, EarlierProducts):
+            for routine, product in self.lowering.kept():
+                yield earlier.name(routine), product
 
 
 @dataclass(frozen=True)
@@ -277,10 +307,6 @@ class Counted(ProgramRun):
     def ways(self) -> None:
         """Return None: paths through the graphs are those of the emulator's blocks."""
 
-    def products(self) -> Iterator[tuple[ProductName, KeptProduct]]:
-        """Yield nothing: a replay keeps nothing of what schemes did."""
-        return iter(())
-
     def close(self) -> None:
         """Free nothing: others may replay the same recording."""
 
@@ -304,8 +330,6 @@ class ProgramExecution(ProgramRun):
     discoveries: Discoveries
     # Entries that the graphs may turn out to have; None: the graphs are as they are.
     expected: ExpectedEntries | None = None
-    # Names what the schemes did in a routine; None: that is not kept.
-    product_name: Callable[[int], ProductName] | None = None
 
     def close(self) -> None:
         """Let go of what nobody asks for once the counts have been collected."""
@@ -357,12 +381,6 @@ class ProgramExecution(ProgramRun):
             return ways
         return ways.without_edges(self.expected.unused(self.counts.edge_counts))
 
-    def products(self) -> Iterator[tuple[ProductName, KeptProduct]]:
-        """Yield what the schemes did in routines, where that is more than was kept."""
-        if self.product_name is not None:
-            for routine, product in self.lowering.kept():
-                yield self.product_name(routine), product
-
     def turned_out(
         self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
     ) -> ProgramExecution:
@@ -402,10 +420,7 @@ def execute(
     expected = options.expected
     recovered = recovered if expected is None else expected.recovered
     index = GraphIndex(recovered, frozenset(() if expected is None else expected.blocks))
-    product_name = None
-    if options.products is not None:
-        product_name = partial(_product_name, recovered, schemes, options.edge_counts)
-    lowering = _lowering(recovered, index, schemes, options, product_name)
+    lowering = make_lowering(recovered, index, schemes, options)
     giving_up = _GivingUp(options.persistent)
     is_dense = options.is_dense or bool(options.start_trace or options.record)
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
@@ -431,17 +446,16 @@ def execute(
         entries = expected.addresses(expected.used(counts.edge_counts))
         discoveries = discoveries.merged(Discoveries(entries=entries))
     run = recovered, schemes, index, lowering, result
-    ends = giving_up.given_up, discoveries, expected
-    return ProgramExecution(*run, automaton, counts, *ends, product_name)
+    return ProgramExecution(*run, automaton, counts, giving_up.given_up, discoveries, expected)
 
 
-def _lowering(
+def make_lowering(
     recovered: ProgramGraphs,
     index: GraphIndex,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
-    product_name: Callable[[int], ProductName] | None,
 ) -> Lowering:
+    """Return what lowers the plans of a run's schemes, emulated or replayed."""
     program, edge_counts, expected = recovered.program, options.edge_counts, options.expected
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
     counting = [scheme for scheme in schemes if scheme.slot is not None]
@@ -461,36 +475,19 @@ def _lowering(
         plan = counting[0].routine_plan(number)
         return plan.weights if plan is not None and len(plan.weights) == len(cfg.edges) else None
 
-    def kept(number: int) -> KeptProduct | None:
-        if options.products is None or product_name is None:
-            return None
-        data = options.products.get(product_name(number))
-        product = None if data is None else cache_files.loads(data)
-        return product if isinstance(product, KeptProduct) else None
-
+    earlier = None
+    if options.products is not None:
+        earlier = EarlierProducts(options.products, recovered.routines, counting, edge_counts)
     return Lowering(
         [scheme.plan for scheme in counting],
         *graphs,
         weights,
         keep_history=options.replayable,
         known=options.known,
-        kept=kept,
+        earlier=earlier,
         contexts=counting_of(index, options.contexts),
         variants=None if expected is None else VariantPlans(expected.of, counting),
     )
-
-
-def _product_name(
-    recovered: ProgramGraphs,
-    schemes: Sequence[SchemeRun],
-    edge_counts: EdgeCounts | None,
-    routine: int,
-) -> ProductName:
-    """Return what names all that decides what schemes do in a routine, besides their settings."""
-    cfg = recovered.routines[routine]
-    guides = [scheme.guide(routine) for scheme in schemes if scheme.slot is not None]
-    guides.append(b"" if edge_counts is None else guide_digest(edge_counts(cfg)))
-    return cfg.address, cfg.name, tuple(guides)
 
 
 def _finish(automaton: Automaton, result: RunResult) -> None:

@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
@@ -45,8 +45,8 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
-    KnownPlans,
     KeptProducts,
+    KnownPlans,
     ProductName,
     plan_name,
 )
@@ -198,8 +198,7 @@ class BinaryMemory:
             return {}
         name = _made_for("plans", discoveries, setting)
         if name not in self._plans:
-            found = self._load(name, dict) or {}
-            self._plans[name] = found if set(map(type, found)) <= {tuple} else {}
+            self._plans[name] = self._load_named(name)
         return self._plans[name]
 
     def keep_plans(
@@ -233,7 +232,7 @@ class BinaryMemory:
             return None
         name = _made_for("products", discoveries, *settings)
         if name not in self._products:
-            self._products[name] = self._load(name, dict) or {}
+            self._products[name] = self._load_named(name)
         return self._products[name]
 
     def keep_products(
@@ -299,6 +298,11 @@ class BinaryMemory:
         if not isinstance(kept, tuple) or len(kept) != 2:
             return None
         return kept[1] if kept[0] == self._program.sha256 and isinstance(kept[1], kind) else None
+
+    def _load_named(self, what: str) -> dict[Any, bytes]:
+        """Return what is kept by a name that has the address and the name of a routine first."""
+        found = self._load(what, dict) or {}
+        return found if set(map(type, found)) <= {tuple} else {}
 
     def _keep(self, what: str, value: object) -> None:
         if self._files is not None:

@@ -12,14 +12,20 @@ import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.engine.activations import EarlyEnd
-from simprof.profiler.engine.lowering import Lowering, PathPlanner, cost_words
+from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.recording import RecordedPiece
 from simprof.profiler.engine.replaying import DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
-from simprof.profiler.session.execution import Counted, ExecutionOptions, Unattributed, lost_counts
+from simprof.profiler.session.execution import (
+    Counted,
+    ExecutionOptions,
+    Unattributed,
+    lost_counts,
+    make_lowering,
+)
 from simprof.profiler.session.observation import Invocation, Observation
 from simprof.profiler.session.passes import Runs, Study, run_passes
 from simprof.profiler.session.recordings import graph_digest, result_fields, result_from
@@ -72,19 +78,17 @@ class RecordedRun(Events):
         self.entered = sorted(crossed.union(number for number, _, _ in self._end.early))
 
     def _replayer(
-        self, planners: Sequence[PathPlanner], routines: frozenset[int] | None = None
+        self, schemes: Sequence[SchemeRun], options: ExecutionOptions
     ) -> tuple[Lowering, Replayer]:
         index, graphs = self._index, self._index.recovered
-        mask = (1 << (64 if graphs.program.is64 else 32)) - 1
-        costs = cost_words(graphs.program.machine)
-        lowering = Lowering(planners, graphs.routines, index.first_edge, costs, mask)
+        lowering = make_lowering(graphs, index, schemes, options)
         first = index.first_edge, index.first_block
-        return lowering, Replayer(lowering, graphs.routines, *first, routines)
+        return lowering, Replayer(lowering, graphs.routines, *first, options.routines)
 
     def _find_end(self, recovered: ProgramGraphs) -> RecordingEnd:
         """Return what a recording would say at its end if the run had ended where it is cut."""
         index, routines = self._index, recovered.routines
-        _, replayer = self._replayer([])
+        _, replayer = self._replayer([], ExecutionOptions())
         _play(self._recording, self._name, recovered, replayer.play)
         replayer.end_alive()
         edges = replayer.edges()
@@ -158,10 +162,9 @@ class RecordedRun(Events):
         for routine in sorted(routines or ()):  # plans of one graph have much in common
             for scheme in schemes:
                 scheme.routine_plan(routine)
-        planners = [scheme.plan for scheme in schemes if scheme.slot is not None]
-        lowering, replayer = self._replayer(planners, routines)
+        lowering, replayer = self._replayer(schemes, options)
         is_cut = self._recording.end is None
-        if planners:
+        if not lowering.is_idle:
             _play(self._recording, self._name, recovered, replayer.play)
             if is_cut:
                 replayer.end_alive()

@@ -17,6 +17,8 @@ import pytest
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost
+from simprof.profiler.engine import lowering
+from simprof.profiler.engine.segments import Segmentation, segment
 from simprof.profiler.graphs import numbering
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
@@ -201,7 +203,7 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     edges = run_program(replace(request, mode="edges"))
     plain = run_program(request)
     kinds = {entry.name.split(".")[3].partition("-")[0] for entry in files.entries()}
-    assert kinds == {"costs", "facts", "graphs", "lines", "plans", "run", "ways"}
+    assert kinds == {"costs", "facts", "graphs", "lines", "plans", "products", "run", "ways"}
     mark = tmp_path / "executed"
 
     class Touch:
@@ -270,6 +272,57 @@ def test_another_input_has_other_plans_under_tpp(
     # Routines whose counts are the same under both inputs are planned once.
     assert seen[0] > seen[1] > seen[-1] == 0
     assert seen[2] == seen[3] > 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "table", "width"),
+    first(
+        2,
+        [
+            ("pp", TableChoice.HASH, "v8plus"),
+            ("tpp", TableChoice.HASH, "v9"),
+            ("pp", TableChoice.AUTO, "v9"),
+            ("tpp", TableChoice.AUTO, "v8plus"),
+        ],
+    ),
+)
+def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
+    mode: str,
+    table: TableChoice,
+    width: str,
+    fixture_elf: Find,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another input adds to what is known of a routine, for an emulation and for a replay."""
+    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
+    segmented: list[str] = []
+
+    def segmenting(cfg: ControlFlowGraph, *rest: Any) -> Segmentation:
+        segmented.append(cfg.name)
+        return segment(cfg, *rest)
+
+    monkeypatch.setattr(lowering, "segment", segmenting)
+    file, texts = tmp_path / "input", ("one word\n", "many words, and numbers 1 2 3\n" * 40)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    guest = GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere)
+    scheme = SchemeOptions(table=table)
+    request = RunRequest(fixture_elf("words", width), guest, mode=mode, scheme=scheme)
+    seen = []
+    for text in (0, 1, 1, 1, 0):
+        file.write_text(texts[text])
+        plain = run_program(request)
+        recording = tmp_path / f"recording-{len(seen)}"
+        session.observe(replace(request, recording=recording), ())
+        segmented.clear()
+        known = run_program(replace(request, remember=True))
+        seen.append(len(segmented))
+        assert replace(known, counts=plain.counts) == plain
+        replayed = run_program(replace(request, remember=True, replay=recording))
+        assert replayed.routines == plain.routines
+    os.close(nowhere)
+    # Routines in which an activation was unfinished when the program ended are looked at again.
+    assert min(seen[:2]) > 6 > 3 > seen[3]
 
 
 @pytest.mark.parametrize("mode", ["pp", "tpp"])
