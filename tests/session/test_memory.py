@@ -322,7 +322,7 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
         assert replayed.routines == plain.routines
     os.close(nowhere)
     # Routines in which an activation was unfinished when the program ended are looked at again.
-    assert min(seen[:2]) > 6 > 3 > seen[3]
+    assert seen[0] > 10 and seen[3] < 3
 
 
 @pytest.mark.parametrize("mode", ["pp", "tpp"])
