@@ -308,7 +308,7 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
     guest = GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere)
     scheme = SchemeOptions(table=table)
     request = RunRequest(fixture_elf("words", width), guest, mode=mode, scheme=scheme)
-    seen = []
+    seen: list[int] = []
     for text in (0, 1, 1, 1, 0):
         file.write_text(texts[text])
         plain = run_program(request)
