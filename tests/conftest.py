@@ -11,7 +11,8 @@ viewers
 browser
     The test opens pages in Chromium.
 long
-    The test is not among those of `make test`; it runs with `--long` only.
+    The test is not among those of `make test`; it runs with `--long` only. Without it, it is left
+    out, or skipped where it is named (`pytest tests/test_file.py::test_name`).
 
 Tests that cannot run are skipped with the reason and the command that installs what they lack;
 with `--strict-skips` that is a failure (`support.skips`). `support.seeds` has the markers `seeds`
@@ -70,7 +71,7 @@ for _signal in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 
 # Graphs and logs of all tests of a module are kept: looking through them for garbage as often as
 # Python does by itself takes a tenth of the time.
-gc.set_threshold(200_000, 20, 50)
+gc.set_threshold(1_000_000, 20, 50)
 
 settings.register_profile(
     "simprof",
@@ -80,11 +81,23 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("simprof")
+settings.register_profile("ordinary", settings.get_profile("simprof"), max_examples=40)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--long`."""
     parser.addoption("--long", action="store_true", help="also run the tests marked `long`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer of the inputs that hypothesis makes, as of seeds, without `--long`."""
+    if not config.getoption("--long"):
+        settings.load_profile("ordinary")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Tell that there are more tests."""
+    return None if config.getoption("--long") else "long tests: left out; --long runs them, too"
 
 
 def missing(programs: Sequence[str]) -> list[str]:
@@ -114,8 +127,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what this machine cannot run, and say why."""
+    """Skip what this machine cannot run, and say why; leave out long tests that nobody named.
+
+    Thousands of tests that are skipped one by one take their time, too.
+    """
     reasons = skip_reasons(config.getoption("--long"))
+    if "long" in reasons and not any("::" in argument for argument in config.args):
+        long = [item for item in items if item.get_closest_marker("long") is not None]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item.get_closest_marker("long") is None]
     for item in items:
         for marker, reason in reasons.items():
             if item.get_closest_marker(marker) is not None:

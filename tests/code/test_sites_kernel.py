@@ -19,6 +19,7 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
 from tests.oracles.sites import Oracle, least_handed
 from tests.support.assembled import Assembled, code
+from tests.support.turns import turns
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "bin"
 R = Register
@@ -73,8 +74,9 @@ def check(recovered: ProgramGraphs, every: int = 1) -> None:
 
 
 @pytest.mark.usefixtures("by")
-@pytest.mark.parametrize("kind", ["v8", "v8plus", "v9"])
-@pytest.mark.parametrize("name", ["nonlocal", "switches_pic", "tailcalls"])
+@pytest.mark.parametrize(
+    ("kind", "name"), turns(["v8", "v8plus", "v9"], ["nonlocal", "switches_pic", "tailcalls"])
+)
 def test_programs(kind: str, name: str) -> None:
     check(recover(load(FIXTURES / kind / f"{name}.elf")), every=3)
 

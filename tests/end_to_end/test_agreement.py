@@ -146,7 +146,7 @@ def run_of(name: str, width: str) -> Run:
 
 
 BUILDS = [
-    pytest.param((name, WIDTHS[k % 3]), marks=() if k in (0, 8) else pytest.mark.long)
+    pytest.param((name, WIDTHS[k % 3]), marks=() if k == 0 else pytest.mark.long)
     for k, name in enumerate(PROGRAMS)
 ]
 """Each program in one build; `test_baselines.py` compares the figures of all."""

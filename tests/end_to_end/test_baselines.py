@@ -32,7 +32,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def in_turn(names: Iterable[str]) -> Iterator[str]:
-    """Yield a case of every fourth program, its builds in turn, and every twelfth other case."""
+    """Yield a case of every sixth program, its builds in turn, and every eighteenth other one."""
     builds = defaultdict(list)
     others = []
     for name in names:
@@ -41,9 +41,9 @@ def in_turn(names: Iterable[str]) -> Iterator[str]:
             builds[suite, rest.partition("/")[2]].append(name)
         else:
             others.append(name)
-    for number, each in enumerate([*builds.values()][::4]):
+    for number, each in enumerate([*builds.values()][::6]):
         yield each[number % len(each)]
-    yield from [each for each in others if not each.startswith("few-")][::12]
+    yield from [each for each in others if not each.startswith("few-")][::18]
 
 
 ORDINARY = {*in_turn(CASES)}

@@ -73,7 +73,7 @@ def check_tree(measurement: RunMeasurement, expected: oracle.Contexts) -> None:
 
 @pytest.mark.qemu
 @pytest.mark.parametrize(
-    ("name", "arguments"), first(5, FIXTURES), ids=[name for name, _ in FIXTURES]
+    ("name", "arguments"), first(3, FIXTURES), ids=[name for name, _ in FIXTURES]
 )
 @pytest.mark.parametrize("width", first(1, ["v8", "v9"]))
 def test_fixture_has_the_contexts_of_its_log(

@@ -15,6 +15,7 @@ from simprof.simulator.binary.dynamic import EARLIER
 from tests.conftest import COMPILERS
 from tests.oracles.exact import check_profile, naive_profile, simulate
 from tests.oracles.linked import LIBRARIES, make_sysroot, moved, trace_linked
+from tests.support.turns import first
 
 MAIN = """
 #include <dlfcn.h>
@@ -132,7 +133,7 @@ void _start(void)
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("mode", ["edges", "tpp"])
+@pytest.mark.parametrize("mode", first(1, ["edges", "tpp"], at=1))
 def test_a_small_program_and_its_library_are_counted(mode: str, tmp_path: Path) -> None:
     for name, text, flags in (
         ("twice.so", "int twice(int x) { return 2 * x; }", ["-shared", "-fPIC"]),

@@ -45,7 +45,7 @@ def check_program(compile_c: Callable[..., Path], directory: Path, how: Build) -
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize(
-    ("name", "width"), turns(sorted(set(ARGUMENTS) - set(LARGE)), WIDTHS, few=6)
+    ("name", "width"), turns(sorted(set(ARGUMENTS) - set(LARGE)), WIDTHS, few=4)
 )
 def test_graphs_are_as_objdump_reads_the_code(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str

@@ -35,7 +35,7 @@ def check_seed(compile_c: Callable[..., Path], directory: Path, seed: int) -> No
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(1000, 1015))
+@pytest.mark.seeds(range(1000, 1015), few=8)
 def test_random_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, seed: int) -> None:
     check_seed(compile_c, tmp_path, seed)
 

@@ -52,7 +52,7 @@ def requested(program: Path, directory: Path, arguments: tuple[str, ...] = ()) -
 
 
 @pytest.mark.parametrize(
-    ("name", "width"), first(4, zip(PROGRAMS, ("v9", "v8plus", "v8") * 5, strict=False))
+    ("name", "width"), first(2, zip(PROGRAMS, ("v9", "v8plus", "v8") * 5, strict=False))
 )
 def test_nothing_is_learnt_twice(name: str, width: str, learnt: list[int], tmp_path: Path) -> None:
     """The same run of fixtures: every number is the same."""

@@ -44,7 +44,7 @@ def check(program: Path, arguments: tuple[str, ...], directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "width"), first(4, zip(PROGRAMS, itertools.cycle(WIDTHS), strict=False))
+    ("name", "width"), first(2, zip(PROGRAMS, itertools.cycle(WIDTHS), strict=False))
 )
 def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
     """Every number of every routine is the same."""

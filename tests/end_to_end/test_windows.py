@@ -20,14 +20,17 @@ from tests.support.turns import first
 @pytest.mark.parametrize("calls", first(1, [2, None]))
 @pytest.mark.parametrize(
     ("name", "entry"),
-    [
-        ("calls", "print"),
-        ("calls", "ackermann"),
-        ("deep", "main"),
-        ("nonlocal", "nested"),
-        ("nonlocal", "search"),
-        ("tailcalls", "print"),
-    ],
+    first(
+        3,
+        [
+            ("calls", "ackermann"),
+            ("deep", "main"),
+            ("nonlocal", "search"),
+            ("calls", "print"),
+            ("nonlocal", "nested"),
+            ("tailcalls", "print"),
+        ],
+    ),
 )
 def test_window_counts_what_its_calls_did(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, entry: str, calls: int | None

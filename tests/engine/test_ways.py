@@ -38,6 +38,7 @@ from simprof.profiler.session import session
 from simprof.profiler.session.session import compare_program
 from simprof.simulator.binary.program import MachineKind
 from tests.support.operation_lists import fuse
+from tests.support.turns import first
 
 MASK = (1 << 64) - 1
 ROUTINES, EDGES = 6, 8
@@ -188,7 +189,7 @@ SETTINGS = (
 )
 
 
-@pytest.mark.parametrize("name", GUESTS)
+@pytest.mark.parametrize("name", first(2, GUESTS, at=2))
 def test_a_run_walks_no_way_that_another_mode_has_taken(
     name: str, fixture_elf: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.support.figures import epp_1, walk
 from tests.support.scheme_code import GENERATORS
+from tests.support.turns import turns
 
 Find = Callable[..., Path]
 
@@ -391,8 +392,9 @@ def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> N
     assert dataclasses.replace(edges, timing=once.timing) == edges
 
 
-@pytest.mark.parametrize("layout", CodeLayout)
-@pytest.mark.parametrize("mode", ["qpt2", "pp", "naive", "calls", "qpt", "bits"])
+@pytest.mark.parametrize(
+    ("mode", "layout"), turns(["qpt2", "pp", "naive", "calls", "qpt", "bits"], CodeLayout)
+)
 def test_jumps_are_where_generated_code_has_them(
     mode: str, layout: CodeLayout, fixture_elf: Find
 ) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
+from playwright.sync_api import Browser
 
 from simprof.profiler import cli
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
@@ -30,6 +32,12 @@ GRAPH: dict[str, Any] = {
 }  # fmt: skip
 ENOUGH = 4.5  # Contrast of text (WCAG 1.4.3, level AA)
 HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture
@@ -188,7 +196,7 @@ def test_the_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.browser
-def test_the_page_in_chromium(tmp_path: Path) -> None:
+def test_the_page_in_chromium(browser: Browser, tmp_path: Path) -> None:
     path, page_file = tmp_path / "g.json", tmp_path / "page.html"
     graph = GRAPH | {"name": HOSTILE, "entry": HOSTILE}
     graph["edges"] = [[HOSTILE if end == "A" else end for end in edge] for edge in GRAPH["edges"]]
@@ -196,7 +204,7 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
     path.write_text(json.dumps(graph))
     assert cli.run(["explain", str(path), "--html", str(page_file)]) == 0
     modes = list(registry.planned_modes())
-    with chromium() as browser, opened(browser, page_file) as page:
+    with opened(browser, page_file) as page:
         assert page.locator("nav a").all_inner_texts() == modes
         for number in range(len(modes)):
             page.locator(f"#tab-{number}").click()
@@ -217,12 +225,14 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("dark", first(1, [False, True]))
-def test_what_pictures_say_can_be_read(dark: bool, file: Path, tmp_path: Path) -> None:
+def test_what_pictures_say_can_be_read(
+    dark: bool, browser: Browser, file: Path, tmp_path: Path
+) -> None:
     """No label is on a line, a block or another label, and all of them are bright enough."""
     page_file = tmp_path / "page.html"
     modes = "pp,tpp:cold-always:cold=30,kiter:k=3,qpt,bittrace,calls-optimal,witness"
     assert cli.run(["explain", str(file), "--mode", modes, "--html", str(page_file)]) == 0
-    with chromium() as browser, opened(browser, page_file, dark=dark) as page:
+    with opened(browser, page_file, dark=dark) as page:
         for number in range(len(modes.split(","))):
             page.locator(f"#tab-{number}").click()
             pictures = page.locator(f"#lesson-{number} svg")
@@ -236,7 +246,7 @@ def test_what_pictures_say_can_be_read(dark: bool, file: Path, tmp_path: Path) -
 @pytest.mark.long
 @pytest.mark.browser
 def test_pictures_hold_their_edges_and_self_loops_begin_and_end_at_their_block(
-    tmp_path: Path,
+    browser: Browser, tmp_path: Path
 ) -> None:
     edges = ["A B", "B B", "A C", "C D", "D A", "B E", "D E"]
     path, page_file = tmp_path / "g.json", tmp_path / "page.html"
@@ -246,7 +256,7 @@ def test_pictures_hold_their_edges_and_self_loops_begin_and_end_at_their_block(
         )
     )
     assert cli.run(["explain", str(path), "--html", str(page_file)]) == 0
-    with chromium() as browser, opened(browser, page_file) as page:
+    with opened(browser, page_file) as page:
         for number in range(len(registry.planned_modes())):
             page.locator(f"#tab-{number}").click()
             pictures = page.locator(f"#lesson-{number} svg")

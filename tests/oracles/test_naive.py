@@ -217,7 +217,7 @@ RUNS = [
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "argument"), first(7, RUNS))
+@pytest.mark.parametrize(("name", "argument"), first(4, RUNS))
 @pytest.mark.parametrize("width", first(1, WIDTHS))
 def test_fixture_traces_are_walks(
     fixture_elf: Callable[..., Path], name: str, argument: str, width: str

@@ -12,6 +12,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from tests.oracles.qemu import OracleError, parse, read_log, run, trace
+from tests.support.turns import turns
 
 WIDTHS = ("v8", "v8plus", "v9")
 
@@ -81,8 +82,7 @@ def test_known_call_count(fixture_elf: Callable[..., Path], width: str) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["nonlocal", "tailcalls", "control"])
+@pytest.mark.parametrize(("name", "width"), turns(["nonlocal", "tailcalls", "control"], WIDTHS))
 def test_stepping_changes_nothing(fixture_elf: Callable[..., Path], name: str, width: str) -> None:
     path = fixture_elf(name, width)
     found = trace(path)

@@ -180,7 +180,7 @@ def word(program: Program, address: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("width", "name"), turns(["v9", "v8plus", "v8"], ["signals", "control", "tailcalls"])
+    ("width", "name"), turns(["v9", "v8plus", "v8"], ["signals", "control", "tailcalls"], few=2)
 )
 def test_sums_are_those_of_the_run(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str

@@ -67,7 +67,7 @@ def test_rows_in_json_are_those_that_the_json_module_writes() -> None:
     assert set(VALUES) == set(ColumnKind)
     columns = tuple(DataColumn(f"{kind.name} 100 %", kind) for kind in VALUES)
     some = tuple(zip(*VALUES.values(), strict=True))
-    rows = some * 3000  # several of the pieces in which they are written
+    rows = some * 1500  # several of the pieces in which they are written
     objects = [
         {
             column.name: (listed if column.kind in LISTS else cell)(column, value)
@@ -78,6 +78,6 @@ def test_rows_in_json_are_those_that_the_json_module_writes() -> None:
     pieces = list(json_rows(columns, rows))
     assert len(pieces) > 1
     with big_integers():
-        assert f"[{', '.join(pieces)}]" == json.dumps(objects * 3000)
+        assert f"[{', '.join(pieces)}]" == json.dumps(objects * 1500)
     assert list(ProfileTable("t", columns, some).objects()) == objects
     assert not list(json_rows(columns, ()))

@@ -292,7 +292,7 @@ def test_plans_are_those_of_the_command(tmp_path: Path, mode: str) -> None:
         ]
 
 
-@pytest.mark.parametrize("mode", first(5, registry.planned_modes()))
+@pytest.mark.parametrize("mode", first(3, registry.planned_modes()))
 def test_recovered_routines_can_be_planned(fixture_elf: Find, mode: str) -> None:
     for cfg in simprof.recover(fixture_elf("switches")).routines:
         planned = simprof.plan(cfg, mode)

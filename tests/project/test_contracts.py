@@ -108,7 +108,10 @@ print(json.dumps([status, sorted(m for m in ("numba", EMULATOR, "networkx") if m
         ["explain", "--mode=kiter", "--report", "/dev/null", "{graph}"],
         ["cfg", "-o", "/dev/null", "fixtures/bin/v9/calls.elf"],
         *(
-            ["cfg", "--code", mode, "-o", "/dev/null", "fixtures/bin/v9/calls.elf"]
+            pytest.param(
+                ["cfg", "--code", mode, "-o", "/dev/null", "fixtures/bin/v9/calls.elf"],
+                marks=() if mode == "pp" else pytest.mark.long,
+            )
             for mode in ("pp", "bits", "calls-optimal")
         ),
     ],

@@ -9,16 +9,34 @@ import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.conftest import INSTALL, ROOT, skip_reasons
+from tests.conftest import INSTALL, ROOT, pytest_collection_modifyitems, skip_reasons
 
 
 def test_everything_runs_where_everything_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.conftest.shutil.which", lambda program: f"/usr/bin/{program}")
     assert skip_reasons(long=True) == {}
     assert skip_reasons(long=False).keys() == {"long"}
+
+
+@pytest.mark.parametrize(("named", "left"), [("tests", 1), ("tests/test_some.py::test_it", 2)])
+def test_long_tests_are_left_out_where_none_is_named(named: str, left: int) -> None:
+    def item(*marks: str) -> Any:
+        given = {mark: mark for mark in marks}
+        return SimpleNamespace(get_closest_marker=given.get, add_marker=added.append)
+
+    added: list[Any] = []
+    deselected: list[Any] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: deselected.extend(items))
+    config: Any = SimpleNamespace(args=[named], getoption=lambda name: False, hook=hook)
+    items = [item("long"), item()]
+    pytest_collection_modifyitems(config, items)
+    assert len(items) == left and len(deselected) == 2 - left
+    assert [mark.kwargs["reason"] for mark in added] == ["takes long: run with --long"] * (left - 1)
 
 
 def test_skips_say_what_is_missing_and_how_to_get_it(

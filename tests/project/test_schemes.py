@@ -343,7 +343,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     forget()
 
 
-@pytest.mark.parametrize("mode", first(4, BROKEN))
+@pytest.mark.parametrize("mode", first(2, BROKEN))
 def test_a_broken_distribution_spoils_its_mode_only(
     mode: str, here: Callable[[str, str], None], capfd: pytest.CaptureFixture[str]
 ) -> None:

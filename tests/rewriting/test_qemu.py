@@ -66,7 +66,7 @@ def simprofs(path: Path, source: Path | None, directory: Path) -> tuple[int, int
     return answer["exit"]["status"], answer["instructions"]["base"]
 
 
-@pytest.mark.parametrize(("name", "width"), first(9, in_step(FIXTURE_NAMES, WIDTHS)))
+@pytest.mark.parametrize(("name", "width"), first(5, in_step(FIXTURE_NAMES, WIDTHS)))
 def test_count_is_simprofs(
     fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
 ) -> None:
@@ -98,7 +98,7 @@ def test_killed(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("kind", "width"), turns(FAULTS, ["v8plus", "v9"], few=6))
+@pytest.mark.parametrize(("kind", "width"), turns(FAULTS, ["v8plus", "v9"], few=4))
 def test_last_instruction(
     compile_c: Callable[..., Path], kind: str, width: str, tmp_path: Path
 ) -> None:
@@ -187,7 +187,7 @@ ENDS = {
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("last", "width"), turns(ENDS, WIDTHS, few=5))
+@pytest.mark.parametrize(("last", "width"), turns(ENDS, WIDTHS, few=4))
 def test_last_instruction_in_a_slot(
     compile_c: Callable[..., Path], last: str, width: str, tmp_path: Path
 ) -> None:

@@ -65,7 +65,7 @@ def test_which_signals_are_fatal() -> None:
 
 @pytest.mark.qemu
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("how", "width"), turns(["1", "3", "b"], WIDTHS, few=2))
+@pytest.mark.parametrize(("how", "width"), turns(["1", "3", "b"], WIDTHS, few=1))
 def test_it_is_as_predicted(compile_c: Compile, tmp_path: Path, width: str, how: str) -> None:
     program = compile_c(PROGRAM, flags=BARE, width=width)
     check_verified(verified(program, tmp_path, [how], modes=MODES))

@@ -149,7 +149,7 @@ OWN = [each for each in registry.planned_modes() if registry.definition(each) in
 OWN.sort(key=registry.needs_edge_profile, reverse=True)  # guided ones are ordinary
 
 
-@pytest.mark.parametrize("mode", first(5, OWN))
+@pytest.mark.parametrize("mode", first(3, OWN))
 def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

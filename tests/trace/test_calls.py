@@ -172,7 +172,7 @@ def follow(program: Path, directory: Path) -> tuple[CallPaths, ProgramGraphs, di
 
 
 @pytest.mark.parametrize(
-    "name", first(2, ["calls", "nonlocal", "signals", "control", "deep", "pointers", "tailcalls"])
+    "name", first(1, ["calls", "nonlocal", "signals", "control", "deep", "pointers", "tailcalls"])
 )
 def test_activations_are_those_of_the_run(name: str, fixture_elf: Find, tmp_path: Path) -> None:
     """Each activation counts one call path: recursion, tail calls, longjmp, handlers included."""

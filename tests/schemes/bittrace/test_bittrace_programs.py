@@ -43,7 +43,7 @@ def paths_of(measurement: RunMeasurement) -> dict[object, set[tuple[object, ...]
     }
 
 
-@pytest.mark.parametrize(("name", "width"), first(2, CASES))
+@pytest.mark.parametrize(("name", "width"), first(1, CASES))
 def test_paths_and_edges_are_those_of_pp(
     fixture_elf: ElfFinder, tmp_path: Path, name: str, width: str
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_hash_table_costs_more_than_an_array(fixture_elf: ElfFinder, tmp_path:
     assert added[TableChoice.AUTO] < added[TableChoice.HASH]
 
 
-@pytest.mark.parametrize("name", first(2, PROGRAMS))
+@pytest.mark.parametrize("name", first(1, PROGRAMS))
 def test_increments_of_block_profiling_are_ordered(
     fixture_elf: ElfFinder, tmp_path: Path, name: str
 ) -> None:

@@ -63,7 +63,7 @@ def logged_plans(simulated: Simulated, mode: str) -> dict[int, CallsPlan]:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=2))
+@pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=1))
 def test_the_library_counts_every_logged_edge(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:

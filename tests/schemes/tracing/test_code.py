@@ -95,7 +95,7 @@ def test_addresses_of_data_are_appended_to_a_buffer_of_their_own(
     assert len(tracer.flushed) == 8 * TRACE_SIZE
 
 
-@pytest.mark.parametrize(("packed", "machine"), turns([False, True], MACHINES))
+@pytest.mark.parametrize(("packed", "machine"), turns([False, True], MACHINES, few=2))
 def test_a_full_buffer_is_written_and_what_is_behind_it_kept(
     machine: MachineKind, packed: bool
 ) -> None:

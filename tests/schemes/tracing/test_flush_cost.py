@@ -15,6 +15,7 @@ from tests.oracles.exact import simulate
 from tests.support.code import Tracer
 from tests.support.code_bench import END_TRAP
 from tests.support.snippets import free_case
+from tests.support.turns import turns
 
 Find = Callable[..., Path]
 MACHINES = {
@@ -33,15 +34,15 @@ def executed_flush(machine: MachineKind, packed: bool) -> int:
     return outcome.executed
 
 
-@pytest.mark.parametrize("width", MACHINES)
 @pytest.mark.parametrize(
-    ("mode", "name", "flushes"),
-    [("witness", "calls", 2), ("witness", "loops", 1), ("bits", "words", 1)],
+    ("width", "case"),
+    turns(MACHINES, [("witness", "calls", 2), ("witness", "loops", 1), ("bits", "words", 1)]),
 )
 def test_every_flush_is_in_what_a_trace_adds(
-    fixture_elf: Find, tmp_path: Path, width: str, mode: str, name: str, flushes: int
+    fixture_elf: Find, tmp_path: Path, width: str, case: tuple[str, str, int]
 ) -> None:
     """`calls` writes more than one buffer of 8 KB; what is left at the end is a flush as well."""
+    mode, name, flushes = case
     run = simulate(fixture_elf(name, width), modes=(mode,), directory=tmp_path)
     measurement = run.measurements[mode]
     size = measurement.sizes["trace_bits"] / 8

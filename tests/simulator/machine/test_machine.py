@@ -21,6 +21,7 @@ from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Limits, RunResult
+from tests.support.turns import first, turns
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 WIDTHS = pytest.mark.parametrize("width", ["v9", "v8plus"])
@@ -74,8 +75,7 @@ reset 1
 """
 
 
-@WIDTHS
-@pytest.mark.parametrize("windows", [3, 8, 32])
+@pytest.mark.parametrize(("width", "windows"), turns(["v9", "v8plus"], [3, 8, 32]))
 def test_signals_are_delivered_and_return(compile_c: Compile, width: str, windows: int) -> None:
     path = compile_c((PROGRAMS / "signals.c").read_text(), ("-O1", "-lm"), width)
     result, output = run(path, windows=windows, limits=Limits(memory=64 << 20))
@@ -183,7 +183,9 @@ def handled() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("handled")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize(
+    "number", first(2, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+)
 def test_a_signal_stops_the_run_and_its_handler_comes_back(
     compile_file: Compile, number: signal.Signals
 ) -> None:
@@ -231,8 +233,7 @@ int main(void) { printf("%ld\\n", down(100000)); return 0; }
 """
 
 
-@WIDTHS
-@pytest.mark.parametrize("windows", [3, 8, 32])
+@pytest.mark.parametrize(("width", "windows"), turns(["v9", "v8plus"], [3, 8, 32]))
 def test_a_hundred_thousand_frames(compile_c: Compile, width: str, windows: int) -> None:
     result, output = run(compile_c(DEEP, width=width), windows=windows)
     assert output == b"100000\n"
