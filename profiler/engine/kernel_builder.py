@@ -1,8 +1,7 @@
 """Makes machine code of native functions, in a process that does nothing else.
 
-    python -c "from simprof.profiler.engine.kernel_builder import main; main()" MODULE...
-
-writes a file as `machine_code` reads it, with the C functions of these modules, to stdout.
+It writes a file as `machine_code` reads it, with the C functions of modules, to stdout; one for
+each machine that it is asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simprof.simulator.cpu import compiled
+from simprof.simulator.cpu import compiled, machine_code
 
 if TYPE_CHECKING:
     import subprocess
@@ -43,25 +42,27 @@ MODULES = (
 STDOUT = 1
 _MAIN = """
 import json, sys
-sys.path[:] = json.loads(sys.argv[1])
+sys.path[:], machines, modules = json.loads(sys.argv[1])
 from simprof.profiler.engine.kernel_builder import main
-main(sys.argv[2:])
+main(machines, modules)
 """
 
 
-def start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
+def start(
+    modules: Sequence[str], machines: Sequence[str] = (machine_code.MACHINE,)
+) -> subprocess.Popen[bytes]:
     """Start a process that makes the machine code of modules."""
     import subprocess  # where machine code is shipped, nothing is compiled
 
     from simprof.simulator.cpu import linking
 
-    words = [sys.executable, "-c", _MAIN, json.dumps(sys.path), *modules]
+    words = [sys.executable, "-c", _MAIN, json.dumps((sys.path, machines, modules))]
     return subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=linking.environment()
     )
 
 
-def main(modules: Sequence[str]) -> None:
+def main(machines: Sequence[str], modules: Sequence[str]) -> None:
     """Write the machine code of modules to stdout."""
     from simprof.simulator.cpu import linking
 
@@ -70,6 +71,6 @@ def main(modules: Sequence[str]) -> None:
         importlib.import_module(module)
     found = [compiled.compilers(module) for module in modules]
     whole = {name: make for each in found for name, make in each.items()}
-    code = linking.build(whole)
+    code = linking.build(whole, machines)
     with open(STDOUT, "wb") as output:
         output.write(code)

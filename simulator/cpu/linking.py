@@ -6,8 +6,11 @@ not in the file is called through a word that has its address.
 
 Steps -> functions
 1. have numba compile C functions, and bring all to one module   `build`
-2. have LLVM write it for any processor of its kind             `_emit`
+2. have LLVM write it for any processor of a kind               `_emit`
 3. lay out the sections, and fill in distances                  `_Linker`
+
+All kinds of machines are 64-bit and little-endian with the same layout of data, and numba's code
+calls nothing that only one of them has: one module is written for each of them, on any of them.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from __future__ import annotations
 import io
 import os
 import struct
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from simprof.simulator.cpu import machine_code
 
@@ -24,9 +27,64 @@ from simprof.simulator.cpu import machine_code
 # of their hashes in sets that numba goes through; machine code is to be the same each time.
 VARIABLES = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "PYTHONHASHSEED": "0"}
 
-_JUMP = b"\xff\x25"  # jmp *distance(%rip)
-# Relocations of x86-64: distance to a symbol, to code of a symbol, to a word with its address.
-_PC32, _PLT32, _GOTPCREL = 2, 4, (9, 41, 42)
+# What a relocation fills in: 32 bits as they are, their place, where they refer to -> the bits.
+Field = Callable[[int, int, int], int]
+
+
+class _Machine(NamedTuple):
+    """What linking has to know of a kind of machine. Relocations are as its ABI numbers them."""
+
+    data: dict[int, Field]  # relocations to what a file has
+    code: dict[int, Field]  # to code, which may be a function of the process
+    words: dict[int, Field]  # to a word with an address
+    jump: bytes  # to what is in a word
+    jump_words: tuple[tuple[int, int, int], ...]  # where in it, relocation, addend
+
+
+def _distance(bits: int, place: int, target: int) -> int:
+    return (target - place) & 0xFFFFFFFF
+
+
+def _branch(bits: int, place: int, target: int) -> int:
+    return bits | (target - place) >> 2 & 0x3FFFFFF
+
+
+def _page(bits: int, place: int, target: int) -> int:
+    pages = (target >> 12) - (place >> 12)
+    return bits | (pages & 3) << 29 | (pages >> 2 & 0x7FFFF) << 5
+
+
+def _in_page(size: int) -> Field:
+    # In units of `size` bytes
+    return lambda bits, place, target: bits | (target & 0xFFF) // size << 10
+
+
+MACHINES = {
+    "x86_64": _Machine(
+        data={2: _distance},
+        code={4: _distance},
+        words=dict.fromkeys((9, 41, 42), _distance),
+        jump=b"\xff\x25\0\0\0\0",  # jmp *distance(%rip)
+        jump_words=((2, 9, -4),),
+    ),
+    "aarch64": _Machine(
+        data={
+            275: _page,
+            277: _in_page(1),  # add
+            278: _in_page(1),  # loads and stores, of so many bytes
+            284: _in_page(2),
+            285: _in_page(4),
+            286: _in_page(8),
+            299: _in_page(16),
+        },
+        code={282: _branch, 283: _branch},
+        words={311: _page, 312: _in_page(8)},
+        # adrp x16, word; ldr x16, [x16, word]; br x16
+        jump=struct.pack("<3I", 0x90000010, 0xF9400210, 0xD61F0200),
+        jump_words=((0, 311, 0), (4, 312, 0)),
+    ),
+}
+"""Those that machine code can be made for."""
 
 
 def environment() -> dict[str, str]:
@@ -35,8 +93,10 @@ def environment() -> dict[str, str]:
     return kept | VARIABLES
 
 
-def build(compilers: Mapping[str, Callable[[], Any]]) -> bytes:
-    """Have numba compile C functions, by name; return their machine code as a file."""
+def build(
+    compilers: Mapping[str, Callable[[], Any]], machines: Sequence[str] = (machine_code.MACHINE,)
+) -> bytes:
+    """Have numba compile C functions, by name; return their machine code, a file a machine."""
     made = {name: make() for name, make in compilers.items()}
     symbols = {name: function.native_name for name, function in made.items()}
     whole: Any = None
@@ -47,40 +107,51 @@ def build(compilers: Mapping[str, Callable[[], Any]]) -> bytes:
             whole = module
         else:
             whole.link_in(module)
-    linker = _Linker(_emit(whole))
-    places = {name: linker.place(symbol) for name, symbol in symbols.items()}
-    return machine_code.pack(
-        linker.image(), compiler(), places, [*linker.externals], linker.variables
-    )
+    files = []
+    for machine in machines:
+        linker = _Linker(_emit(whole, machine), machine)
+        places = {name: linker.place(symbol) for name, symbol in symbols.items()}
+        externals, variables = [*linker.externals], linker.variables
+        files.append(
+            machine_code.pack(linker.image(), compiler(), places, externals, variables, machine)
+        )
+    return b"".join(files)
 
 
 def compiler() -> str:
-    """Return the versions of what compiles here."""
+    """Return the versions of what compiles here, and the machine, on which choices depend."""
     import llvmlite
     import numba
 
-    return f"numba {numba.__version__}, llvmlite {llvmlite.__version__}"
+    versions = f"numba {numba.__version__}, llvmlite {llvmlite.__version__}"
+    return f"{versions}, {machine_code.MACHINE}"
 
 
-def _emit(module: Any) -> bytes:
-    """Return the object file of a module, in which nothing has an address."""
+def _emit(module: Any, machine: str) -> bytes:
+    """Return the object file of a module for a machine, in which nothing has an address."""
     from llvmlite import binding
 
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    triple = f"{machine}-unknown-linux-gnu"
+    writer = binding.Target.from_triple(triple).create_target_machine(
+        cpu=VARIABLES["NUMBA_CPU_NAME"], opt=3, reloc="pic", codemodel="small"
+    )
+    module = module.clone()  # LLVM changes what it writes
+    module.triple, module.data_layout = triple, str(writer.target_data)
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration and value.linkage.name not in ("internal", "private"):
             value.visibility = "hidden"
-    machine = binding.Target.from_triple(module.triple).create_target_machine(
-        cpu=VARIABLES["NUMBA_CPU_NAME"], opt=3, reloc="pic", codemodel="small"
-    )
-    return bytes(machine.emit_object(module))
+    return bytes(writer.emit_object(module))
 
 
 class _Linker:
     """The sections of an object file in the order in which they are in an image."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, machine: str) -> None:
         from elftools.elf.elffile import ELFFile
 
+        self._machine = MACHINES[machine]
         self._file: Any = ELFFile(io.BytesIO(data))
         self._symbols: Any = self._file.get_section_by_name(".symtab")
         self._starts: dict[int, int] = {}  # Section -> its place
@@ -103,11 +174,13 @@ class _Linker:
         for name in names:
             self._pad(8)
             self._stubs[name] = len(self._code)
-            self._code += _JUMP + bytes(4)
+            self._code += self._machine.jump
         start = machine_code.writable(len(self._code))
         for number, name in enumerate(names):
             self.externals[name] = start + 8 * number
-            self._put(self._stubs[name] + 2, self.externals[name] - 4)
+            for offset, kind, addend in self._machine.jump_words:
+                field, place = self._machine.words[kind], self._stubs[name] + offset
+                self._fill(field, place, self.externals[name] + addend)
         end = first = start + 8 * len(names)
         for number, section in zero:
             end = -(-end // section["sh_addralign"]) * section["sh_addralign"]
@@ -126,23 +199,26 @@ class _Linker:
     def _pad(self, alignment: int) -> None:
         self._code += bytes(-len(self._code) % max(alignment, 1))
 
-    def _put(self, place: int, target: int) -> None:
-        struct.pack_into("<i", self._code, place, target - place)
+    def _fill(self, field: Field, place: int, target: int) -> None:
+        (bits,) = struct.unpack_from("<I", self._code, place)
+        struct.pack_into("<I", self._code, place, field(bits, place, target))
 
     def _relocate(self, number: int, name: str) -> None:
+        data, code, words, *_ = self._machine
         table = self._file.get_section_by_name(f".rela{name}")
         for each in () if table is None else table.iter_relocations():
             symbol = self._symbols.get_symbol(each["r_info_sym"])
             kind, is_external = each["r_info_type"], symbol["st_shndx"] == "SHN_UNDEF"
-            if kind in _GOTPCREL and is_external:
+            if kind in words and is_external:
                 target = self.externals[symbol.name]
-            elif kind == _PLT32 and is_external:
+            elif kind in code and is_external:
                 target = self._stubs[symbol.name]
-            elif kind in (_PC32, _PLT32) and not is_external:
+            elif kind in data | code and not is_external:
                 target = self._starts[symbol["st_shndx"]] + symbol["st_value"]
             else:
                 raise ValueError(f"relocation {kind} of {symbol.name} cannot be linked")
-            self._put(self._starts[number] + each["r_offset"], target + each["r_addend"])
+            place, field = self._starts[number] + each["r_offset"], (data | code | words)[kind]
+            self._fill(field, place, target + each["r_addend"])
 
     def place(self, name: str) -> int:
         """Return where the code of a function is."""

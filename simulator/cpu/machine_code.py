@@ -18,6 +18,7 @@ import mmap
 import os
 import struct
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +55,7 @@ SOURCES = (
 )
 # Environment variable that has simprof take no notice of machine code that is shipped.
 VARIABLE = "SIMPROF_COMPILE"
+MACHINE = os.uname().machine
 _ROOT = Path(__file__).parents[2]
 _LENGTH = struct.Struct("<Q")  # bytes of the head
 _DIGEST = 16
@@ -66,6 +68,7 @@ class Head(NamedTuple):
     sources: str  # `digest()` when it was made
     target: str  # `target()` of the machines that can execute it
     image: str  # Digest of the image: a file may be damaged.
+    size: int  # and its bytes
     made_by: str  # Versions of what has compiled it: others may write other code
     symbols: dict[str, int]  # C function -> its place
     externals: list[str]  # Functions and variables of the process, in the order of their words
@@ -81,14 +84,14 @@ def digest() -> str:
     return found.hexdigest()
 
 
-def target() -> str:
-    """Return for what kind of machine this process can have machine code."""
-    return f"{sys.platform}-{os.uname().machine}" + ("" if sys.maxsize >> 32 else "-32")
+def target(machine: str = MACHINE) -> str:
+    """Return for what kind of machine there can be machine code: that of this process."""
+    return f"{sys.platform}-{machine}" + ("" if sys.maxsize >> 32 else "-32")
 
 
-def shipped_file() -> Path:
-    """Return where machine code for machines of this kind is shipped, if it is."""
-    return Path(__file__).with_name(f"kernels.{target()}.bin")
+def shipped_file(machine: str = MACHINE) -> Path:
+    """Return where machine code for machines of a kind is shipped, if it is."""
+    return Path(__file__).with_name(f"kernels.{target(machine)}.bin")
 
 
 def shipped() -> bytes | None:
@@ -102,13 +105,14 @@ def shipped() -> bytes | None:
     return code if fits(code) else None
 
 
-def fits(code: bytes) -> bool:
+def fits(code: bytes, machine: str = MACHINE) -> bool:
     """Whether machine code was made from these sources, for such a machine, and is whole."""
     try:
         head, image = parts(code)
     except (ValueError, TypeError, struct.error):
         return False
-    return (head.sources, head.target, head.image) == (digest(), target(), _of(image))
+    made = head.sources, head.target, head.image
+    return made == (digest(), target(machine), _of(image))
 
 
 def parts(code: bytes) -> tuple[Head, bytes]:
@@ -118,15 +122,30 @@ def parts(code: bytes) -> tuple[Head, bytes]:
     return Head(**json.loads(code[_LENGTH.size : end])), code[end:]
 
 
+def files(codes: bytes) -> Iterator[bytes]:
+    """Yield files of machine code that lie one behind the other."""
+    while codes:
+        head, rest = parts(codes)
+        end = len(codes) - len(rest) + head.size
+        yield codes[:end]
+        codes = codes[end:]
+
+
 def _of(image: bytes) -> str:
     return hashlib.blake2b(image, digest_size=_DIGEST).hexdigest()
 
 
 def pack(
-    image: bytes, made_by: str, symbols: dict[str, int], externals: list[str], variables: int
+    image: bytes,
+    made_by: str,
+    symbols: dict[str, int],
+    externals: list[str],
+    variables: int,
+    machine: str = MACHINE,
 ) -> bytes:
-    """Return a file of machine code for machines of this kind; the arguments are as in `Head`."""
-    head = Head(digest(), target(), _of(image), made_by, symbols, externals, variables)
+    """Return a file of machine code for machines of a kind; the arguments are as in `Head`."""
+    made = digest(), target(machine), _of(image), len(image)
+    head = Head(*made, made_by, symbols, externals, variables)
     text = json.dumps(head._asdict(), indent=1).encode() + b"\n"
     return _LENGTH.pack(len(text)) + text + image
 
@@ -155,6 +174,7 @@ def load(code: bytes) -> dict[str, int]:
         found = getattr(process, name, process.abort)
         addresses[place] = ctypes.cast(found, ctypes.c_void_p).value or 0
     base = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    # Where caches do not agree by themselves (aarch64) the system makes them, at this call.
     if process.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(start), _READ_AND_EXECUTE):
         number = ctypes.get_errno()
         raise OSError(number, f"machine code cannot be executed here: {os.strerror(number)}")

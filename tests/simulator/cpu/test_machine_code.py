@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import re
 import shutil
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from simprof.profiler.engine import kernel_builder
-from simprof.simulator.cpu import linking, machine_code
+from simprof.simulator.cpu import compiled, linking, machine_code
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = machine_code.shipped_file()
@@ -24,26 +27,37 @@ NOT_COMPILED = {
 """Imported by modules with native code; what is compiled in is not theirs, or never changes."""
 
 
-@here
-def test_what_is_shipped_was_made_from_these_sources() -> None:
-    code = SHIPPED.read_bytes()
+@pytest.mark.parametrize("machine", linking.MACHINES)
+def test_what_is_shipped_was_made_from_these_sources(machine: str) -> None:
+    code = machine_code.shipped_file(machine).read_bytes()
     head, _ = machine_code.parts(code)
     assert head.sources == machine_code.digest(), "kernels have changed: run `make kernels`"
-    assert machine_code.fits(code)
+    assert [machine_code.fits(code, each) for each in linking.MACHINES].count(True) == 1
+    assert machine_code.fits(code, machine)
     modules = {name.rpartition(".")[0] for name in head.symbols}
     assert modules == set(kernel_builder.MODULES)
 
 
-@here
+def test_machines_have_the_same_functions_and_need_the_same_of_the_process() -> None:
+    files = [machine_code.shipped_file(machine).read_bytes() for machine in linking.MACHINES]
+    heads = [machine_code.parts(file)[0] for file in files]
+    assert len({(*head.symbols, *head.externals, head.variables) for head in heads}) == 1
+    # LLVM's own functions are those of the C library; the rest is for errors.
+    own = {name for name in heads[0].externals if not re.match("Py|numba_|NRT_", name)}
+    assert own == {"memset"}
+
+
 @pytest.mark.long
 def test_what_is_shipped_is_what_is_made_again() -> None:
     """The same compiler writes the same bytes; another at least all the functions."""
-    process = kernel_builder.start(kernel_builder.MODULES)
-    made, code = process.communicate()[0], SHIPPED.read_bytes()
+    process = kernel_builder.start(kernel_builder.MODULES, [*linking.MACHINES])
+    made = machine_code.files(process.communicate()[0])
     assert process.returncode == 0
-    again, shipped = machine_code.parts(made)[0], machine_code.parts(code)[0]
-    assert again.symbols.keys() == shipped.symbols.keys()
-    assert made == code or again.made_by != shipped.made_by
+    for machine, file in zip(linking.MACHINES, made, strict=True):
+        code = machine_code.shipped_file(machine).read_bytes()
+        again, shipped = machine_code.parts(file)[0], machine_code.parts(code)[0]
+        assert again.symbols.keys() == shipped.symbols.keys()
+        assert file == code or again.made_by != shipped.made_by
 
 
 @here
@@ -166,24 +180,25 @@ def clear(base, length):
 """
 
 
-def test_constants_calls_and_functions_of_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is linked has a table of constants, a call of another function, and one of memset."""
-    import ctypes
-    import importlib
-
-    import numpy as np
-
-    from simprof.simulator.cpu import compiled
-
+@pytest.fixture
+def probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, Callable[[], Any]]:
+    """Has a table of constants, a call of another function, and one of memset."""
     (tmp_path / "linked_probe.py").write_text(SOURCE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(compiled._State, "directory", None)
     importlib.import_module("linked_probe")
-    compilers = compiled.compilers("linked_probe")
-    code = linking.build(compilers)
-    assert code == linking.build(compilers)
+    return compiled.compilers("linked_probe")
+
+
+def test_constants_calls_and_functions_of_the_process(
+    probe: Mapping[str, Callable[[], Any]],
+) -> None:
+    import ctypes
+
+    import numpy as np
+
+    code = linking.build(probe)
+    assert code == linking.build(probe)
     head, _ = machine_code.parts(code)
     assert "memset" in head.externals
     for _ in range(2):  # two images in one process do not disturb each other
@@ -194,12 +209,40 @@ def test_constants_calls_and_functions_of_the_process(
         assert not array[:53].any() and array[53:].all()
 
 
-def test_what_cannot_be_linked_is_refused() -> None:
+MEMSET = "820000b4 420400d1 01682238 fdffff17 c0035fd6"
+"""cbz x2, end; loop: sub x2, x2, 1; strb w1, [x0, x2]; b loop - 4; end: ret"""
+
+
+def test_code_for_aarch64_runs_on_an_emulator(probe: Mapping[str, Callable[[], Any]]) -> None:
+    import unicorn
+    from unicorn import arm64_const
+
+    package: Any = unicorn
+    registers: Any = arm64_const
+    head, image = machine_code.parts(linking.build(probe, ["aarch64"]))
+    assert "memset" in head.externals
+    base, end, array, memset, stack = (number << 20 for number in range(1, 6))
+    engine = package.Uc(package.UC_ARCH_ARM64, package.UC_MODE_ARM)
+    engine.mem_map(base, stack)
+    engine.mem_write(base, image)
+    engine.mem_write(array, b"\1" * 800)
+    engine.mem_write(memset, bytes.fromhex(MEMSET))
+    word = machine_code.writable(len(image)) + 8 * head.externals.index("memset")
+    engine.mem_write(base + word, memset.to_bytes(8, "little"))
+    (place,) = head.symbols.values()
+    engine.reg_write(registers.UC_ARM64_REG_X0, array)
+    engine.reg_write(registers.UC_ARM64_REG_X1, 53)
+    engine.reg_write(registers.UC_ARM64_REG_LR, end)
+    engine.reg_write(registers.UC_ARM64_REG_SP, stack)
+    engine.emu_start(base + place, end)
+    assert engine.reg_read(registers.UC_ARM64_REG_X0) == 9
+    assert engine.mem_read(array, 800) == bytes(8 * 53) + b"\1" * (8 * 47)
+
+
+@pytest.mark.parametrize("machine", linking.MACHINES)
+def test_what_cannot_be_linked_is_refused(machine: str) -> None:
     from llvmlite import binding
 
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
     module = binding.parse_assembly("@variable = global i64 7")
-    module.triple = binding.get_default_triple()
     with pytest.raises(ValueError, match="variables with a value"):
-        linking._Linker(linking._emit(module))
+        linking._Linker(linking._emit(module, machine), machine)
