@@ -81,18 +81,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("simprof")
-settings.register_profile("ordinary", settings.get_profile("simprof"), max_examples=40)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--long`."""
     parser.addoption("--long", action="store_true", help="also run the tests marked `long`")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Try fewer of the inputs that hypothesis makes, as of seeds, without `--long`."""
-    if not config.getoption("--long"):
-        settings.load_profile("ordinary")
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:

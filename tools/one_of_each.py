@@ -28,6 +28,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from types import UnionType
 from typing import TypeVar
 
 WORLD = "simprof.profiler.session.world"
@@ -42,15 +43,18 @@ N = TypeVar("N", bound=ast.AST)
 parsed = cache(ast.parse)
 
 
+KINDS = (ast.ClassDef, ast.FunctionDef, ast.Import, ast.ImportFrom)
+
+
 @cache
-def definitions(text: str) -> tuple[ast.ClassDef | ast.FunctionDef, ...]:
-    """Return the classes and functions of a module, nested ones too."""
-    nodes = ast.walk(parsed(text))
-    return tuple(node for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef))
+def _found(text: str) -> tuple[ast.AST, ...]:
+    """Return the classes, functions and imports of a module, nested ones too."""
+    return tuple(node for node in ast.walk(parsed(text)) if isinstance(node, KINDS))
 
 
-def _nodes(text: str, kind: type[N]) -> Iterator[N]:
-    return (node for node in definitions(text) if isinstance(node, kind))
+def nodes(text: str, kind: type[N] | UnionType) -> Iterator[N]:
+    """Yield the nodes of one of `KINDS`, or of several, in a module's syntax tree."""
+    return (node for node in _found(text) if isinstance(node, kind))
 
 
 def _called(node: ast.AST) -> set[str]:
@@ -74,7 +78,7 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 def ways_to_run(sources: Sources, imports: Imports) -> list[str]:
     """Return the modules that play a program's events."""
-    functions = list(_nodes(sources.get(WORLD, ""), ast.FunctionDef))
+    functions = list(nodes(sources.get(WORLD, ""), ast.FunctionDef))
     runners = {each.name for each in functions if _called(each) & {"run", "execute"}}
     return sorted(
         name
@@ -97,7 +101,7 @@ def _classes(sources: Sources, rule: Callable[[ast.ClassDef], bool]) -> list[str
     return sorted(
         f"{name}.{each.name}"
         for name, text in sources.items()
-        for each in _nodes(text, ast.ClassDef)
+        for each in nodes(text, ast.ClassDef)
         if rule(each)
     )
 
@@ -115,7 +119,7 @@ def row_makers(sources: Sources, _: Imports) -> list[str]:
     """Return the modules that make rows of more than one subject."""
 
     def subjects(text: str) -> set[str]:
-        found = (SUBJECTS.fullmatch(each.name) for each in _nodes(text, ast.FunctionDef))
+        found = (SUBJECTS.fullmatch(each.name) for each in nodes(text, ast.FunctionDef))
         return {match[1] for match in found if match}
 
     return sorted(name for name, text in sources.items() if len(subjects(text)) > 1)
@@ -137,7 +141,7 @@ def differences(sources: Sources, imports: Imports) -> list[str]:
 
 
 def _compares(text: str) -> Iterator[bool]:
-    for node in _nodes(text, ast.FunctionDef):
+    for node in nodes(text, ast.FunctionDef):
         taken = [ast.unparse(each.annotation) for each in node.args.args if each.annotation]
         # Whether two results are comparable at all, `combine` checks: it finds no difference.
         about = re.search("differ|change", node.name)

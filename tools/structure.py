@@ -52,7 +52,7 @@ import graphviz
 import networkx as nx
 
 from tools import one_of_each
-from tools.one_of_each import definitions, parsed
+from tools.one_of_each import nodes, parsed
 
 ROOT = Path(__file__).resolve().parent.parent
 CONTAINERS = ("simprof.profiler", "simprof.simulator")
@@ -134,7 +134,7 @@ def read_tree(root: Path, folders: Mapping[str, str] = FOLDERS) -> Tree:
     sources = {name: path.read_text() for name, path in files.items()}
     return Tree(
         imports={
-            name: frozenset(set(_imported(parsed(text), name, files)) - {name})
+            name: frozenset(set(_imported(text, name, files)) - {name})
             for name, text in sources.items()
         },
         sources=sources,
@@ -142,9 +142,10 @@ def read_tree(root: Path, folders: Mapping[str, str] = FOLDERS) -> Tree:
     )
 
 
-def _imported(tree: ast.AST, importer: str, modules: Mapping[str, Path]) -> Iterator[str]:
-    """Yield the modules of the tree that a syntax tree imports anywhere."""
-    for node in ast.walk(tree):
+def _imported(text: str, importer: str, modules: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the modules of the tree that a module's text imports anywhere."""
+    found: Iterator[ast.AST] = nodes(text, ast.Import | ast.ImportFrom)
+    for node in found:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom):
@@ -351,7 +352,7 @@ def _comments(text: str) -> int:
 def _section_lines(text: str) -> int:
     """Return the lines of sections on attributes and parameters in all docstrings of a module."""
     total = 0
-    for node in definitions(text):
+    for node in nodes(text, ast.ClassDef | ast.FunctionDef):
         heading = ""
         lines = (ast.get_docstring(node) or "").splitlines()
         for line, below in zip_longest(lines, lines[1:], fillvalue=""):

@@ -114,7 +114,7 @@ def test_scavenging_frees_some_registers_and_liveness_more(machine: MachineKind)
     assert spent[RegisterUse.LIVENESS] < spent[RegisterUse.SCAVENGED] < spent[RegisterUse.SAVED]
 
 
-@pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES))
+@pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES, few=6))
 def test_a_recursive_routine_with_a_late_window(name: str, machine: MachineKind) -> None:
     """Path registers are words of the caller's frame, which every activation has its own of; or
     locals, whose values are in such words meanwhile.
@@ -127,7 +127,9 @@ def test_a_recursive_routine_with_a_late_window(name: str, machine: MachineKind)
     assert generated.path_register in (None, "stack") or "spilled" in name
 
 
-@pytest.mark.parametrize(("name", "machine", "several"), turns(SETTINGS, MACHINES, [False, True]))
+@pytest.mark.parametrize(
+    ("name", "machine", "several"), turns(SETTINGS, MACHINES, [False, True], few=3)
+)
 def test_branches_into_delay_slots(name: str, machine: MachineKind, several: bool) -> None:
     """Code of a delay slot that is a block too needs a copy of it, and a jump."""
     lab = Lab(machine, 0, routine=with_shared_slots(several))
@@ -159,7 +161,7 @@ def with_chained_slots() -> list[Item]:
     )
 
 
-@pytest.mark.parametrize(("machine", "name"), turns(MACHINES, SETTINGS))
+@pytest.mark.parametrize(("machine", "name"), turns(MACHINES, SETTINGS, few=3))
 def test_slots_that_lead_to_delay_slots(name: str, machine: MachineKind) -> None:
     lab = Lab(machine, 0, routine=with_chained_slots())
     edges, base = lab.executed_edges(), lab.execute(lab.items)

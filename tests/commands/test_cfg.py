@@ -176,7 +176,7 @@ def test_a_delay_slot_that_is_a_block_too(
         assert len(originals(routine)) == len(set(originals(routine))) + 1
 
 
-@pytest.mark.parametrize(("machine", "mode"), turns(["v9", "v8plus", "v8"], MODES))
+@pytest.mark.parametrize(("machine", "mode"), turns(["v9", "v8plus", "v8"], MODES, few=8))
 def test_listings_of_a_program_add_up(
     capsys: pytest.CaptureFixture[str], machine: str, mode: str
 ) -> None:

@@ -170,7 +170,7 @@ def check_dag(
         assert whole.increments == chord_increments(whole.tree, whole.numbering.values)
 
 
-@pytest.mark.seeds(range(1500), few=200)
+@pytest.mark.seeds(range(1500), few=100)
 @pytest.mark.usefixtures("by")
 def test_plans_are_those_of_the_slow_planner(seed: int) -> None:
     check(seed)

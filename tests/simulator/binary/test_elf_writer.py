@@ -18,6 +18,7 @@ from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu
 from tests.support.elf import BASE, tiny_elf
+from tests.support.turns import turns
 
 FIXTURES = Path(__file__).parents[3] / "fixtures" / "bin"
 WIDTHS = ["v9", "v8plus", "v8"]
@@ -52,9 +53,9 @@ def emulated(path: Path, stdin: bytes = b"") -> tuple[int, bytes, int]:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", ["calls", "switches_pic", "words"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("size", "name", "width"), turns(SIZES, ["calls", "switches_pic", "words"], WIDTHS)
+)
 def test_extended_programs_run_as_before(width: str, name: str, size: int, tmp_path: Path) -> None:
     path = FIXTURES / width / f"{name}.elf"
     target = tmp_path / "program"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,23 +20,30 @@ MEGABYTE = 1 << 20
 LIMIT = 64 * MEGABYTE
 ENOMEM = Failed(ERRNO["ENOMEM"])
 
+left: set[int] = set()
+"""Files that earlier tests have left, by their numbers."""
+
 
 @pytest.fixture(params=first(1, [True, False]), ids=["64-bit", "32-bit"])
 def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Kernel:
-    if shared_blocks():  # closes files that earlier tests have left
-        gc.collect()
+    left.clear()
+    left.update(path.stat().st_ino for path in shared_files())
     return Kernel(tmp_path, request.param)
 
 
 def shared_blocks() -> int:
     """Return how many bytes of memory lie behind the files that are mapped shared."""
-    found = 0
+    found = [path.stat() for path in shared_files()]
+    return sum(each.st_blocks * 512 for each in found if each.st_ino not in left)
+
+
+def shared_files() -> list[Path]:
+    """Return the descriptors of files that can be mapped shared."""
+    found = []
     for path in descriptors():
-        try:
+        with suppress(FileNotFoundError):  # that of the listing itself
             if "memfd:simprof" in str(path.readlink()):
-                found += path.stat().st_blocks * 512
-        except FileNotFoundError:  # that of the listing itself
-            continue
+                found.append(path)
     return found
 
 

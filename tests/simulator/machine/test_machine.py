@@ -107,11 +107,11 @@ FAULTS = [
 ]
 
 
-@WIDTHS
-@pytest.mark.parametrize(("name", "number", "text"), FAULTS)
+@pytest.mark.parametrize(("fault", "width"), turns(FAULTS, ["v9", "v8plus"]))
 def test_faults_end_as_on_linux(
-    compile_file: Compile, width: str, name: str, number: int, text: str
+    compile_file: Compile, width: str, fault: tuple[str, int, str]
 ) -> None:
+    name, number, text = fault
     path = compile_file("faults", width)
     result, _ = run(path, [name], limits=Limits(memory=64 << 20))
     assert (result.status, result.reason, result.signal) == (128 + number, "fault", number)
