@@ -293,6 +293,7 @@ def start(work_in_child: Callable[[int], int]) -> Process:
     status = 1
     try:
         os.close(reading)
+        gc.freeze()  # what the parent has is not looked through for garbage, nor copied by that
         with _silence():
             status = work_in_child(writing)
     except BaseException:
