@@ -116,7 +116,7 @@ def test_slots_are_recorded_before_their_transfer() -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "width", "stdin"), first(2, RUNS, at=1))
+@pytest.mark.parametrize(("name", "width", "stdin"), first(1, RUNS, at=1))
 def test_every_address_of_a_run_follows_from_those_recorded(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str, stdin: bytes
 ) -> None:

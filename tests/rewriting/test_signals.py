@@ -82,7 +82,7 @@ def test_every_ending_is_as_predicted(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", turns(WIDTHS, few=2))
 def test_a_division_by_zero(compile_c: Compile, tmp_path: Path, width: str) -> None:
     """qemu-user ends there by itself, whatever is installed."""
     program = compile_c(PROGRAM, flags=BARE, width=width)
@@ -184,7 +184,7 @@ def test_a_signal_that_whoever_started_the_program_ignores(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("width", "how"), turns(WIDTHS, ["0", "2", "8"]))
+@pytest.mark.parametrize(("width", "how"), turns(WIDTHS, ["0", "2", "8"], few=2))
 def test_a_profile_is_read_back(compile_c: Compile, tmp_path: Path, width: str, how: str) -> None:
     """The program sends itself a signal, in calls under way; it has no other arguments."""
     run = observe_run(

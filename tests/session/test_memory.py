@@ -277,7 +277,7 @@ def test_another_input_has_other_plans_under_tpp(
 @pytest.mark.parametrize(
     ("mode", "table", "width"),
     first(
-        2,
+        1,
         [
             ("pp", TableChoice.HASH, "v8plus"),
             ("tpp", TableChoice.HASH, "v9"),
