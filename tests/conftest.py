@@ -71,7 +71,7 @@ for _signal in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 
 # Graphs and logs of all tests of a module are kept: looking through them for garbage as often as
 # Python does by itself takes a tenth of the time.
-gc.set_threshold(1_000_000, 20, 50)
+gc.set_threshold(1_000_000, 10, 10)
 
 settings.register_profile(
     "simprof",
