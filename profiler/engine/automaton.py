@@ -29,7 +29,7 @@ from simprof.profiler.engine.activations import (
     ThreadStacks,
     too_deep,
 )
-from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink, WindowMoves
+from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.engine.silence import EventsLostError, RunThinning, reported
 from simprof.profiler.engine.states import (
@@ -50,6 +50,7 @@ from simprof.profiler.engine.walk import (
     only_crosses,
 )
 from simprof.profiler.engine.ways import KnownWays, LearntWays, WaysToKeep
+from simprof.profiler.engine.window_moves import WindowMoves
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind

@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from simprof.profiler.engine import block_kernel, kernels
-from simprof.profiler.engine.lowering import is_harmless
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.states import BlockState, RunCounts, States
 from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, Step, WalkContext, Walker
+from simprof.profiler.engine.window_moves import is_harmless
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.simulator.errors import SimulatorError

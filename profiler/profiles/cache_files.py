@@ -241,6 +241,7 @@ MODULES = frozenset(
         "simprof.profiler.code.layout",
         "simprof.profiler.code.pricing",
         "simprof.profiler.engine.memory",
+        "simprof.profiler.engine.players",
         "simprof.profiler.engine.products",
         "simprof.profiler.engine.ways",
         "simprof.profiler.engine.walk",

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay, Totals
+from simprof.profiler.engine.players import Totals
+from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph

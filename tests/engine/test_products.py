@@ -1,165 +1,34 @@
-"""Schemes along segments: what their registers hold in between, and what they have counted.
-
-The graph is a loop around a choice. Its plan, by hand, numbers four paths as EPP does: 0 and 1
-from the entry over B and C, 2 and 3 the same behind the back edge.
-"""
+"""All schemes along the segments of a routine: the states, the transitions, and their sums."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import cost_words
 from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.players import Player
 from simprof.profiler.engine.products import (
     CountedSegment,
-    Player,
     Products,
     RoutineProduct,
-    Totals,
     hash_operation,
 )
 from simprof.profiler.engine.segments import segment
 from simprof.profiler.plan.actions import (
-    Action,
-    AddRegister,
-    CountConstantPath,
-    CountPath,
     PathIncrement,
-    SetRegister,
 )
 from simprof.profiler.plan.decoders import UnfinishedPath
-from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.tpp.actions import CountHotPath, Poison
+from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.binary.program import MachineKind
-from tests.support.figures import edge, named
-
-LOOP = named("A>B A>C B>D C>D D>A", "A", "D")
-A, B, C, D = range(4)
-ENTER, BACK, LEAVE = (edge(LOOP, name) for name in ("ENTRY>A", "D>A", "D>EXIT"))
-OVER_B = [edge(LOOP, "A>B"), edge(LOOP, "B>D")]
-OVER_C = [edge(LOOP, "A>C"), edge(LOOP, "C>D")]
-NUMBERED: Mapping[int, tuple[Action, ...]] = {
-    ENTER: (SetRegister(0),),
-    OVER_C[0]: (AddRegister(1),),
-    BACK: (CountPath(0, True), SetRegister(2)),
-    LEAVE: (CountPath(0),),
-}
-
-
-def plan_of(
-    actions: Mapping[int, tuple[Action, ...]] = NUMBERED,
-    table: CounterTable = CounterTable.ARRAY,
-    counted_region: frozenset[int] = frozenset(),
-) -> InstrumentationPlan:
-    addressing = Addressing.INDEX if table is CounterTable.ARRAY else None
-    return InstrumentationPlan(
-        actions, True, table, 4, addressing, 0, counted_region=counted_region
-    )
+from tests.support.choice_loop import BACK, ENTER, LEAVE, LOOP, OVER_B, OVER_C, D, plan_of
+from tests.support.figures import edge
 
 
 def player_of(plan: InstrumentationPlan) -> Player:
     return Player(LOOP, plan)
-
-
-# -- one scheme
-
-
-def test_a_segment_counts_what_the_plan_counts_and_hands_its_registers_on() -> None:
-    player = player_of(plan_of())
-    first = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert first.counted == (PathIncrement(1, True),)
-    assert first.after == ((2,), None)
-    second = player.execute(first.after, [*OVER_C, LEAVE], ends=True)
-    assert second.counted == (PathIncrement(3, False),)
-
-
-def test_behind_the_exit_all_registers_are_as_at_the_start() -> None:
-    player = player_of(plan_of())
-    assert player.execute(((3,), None), [*OVER_B, LEAVE], ends=True).after == player.start
-
-
-def test_a_register_that_nobody_reads_again_is_forgotten() -> None:
-    """Both ways on from A set it: without that, each past path would be a state of its own."""
-    actions: Mapping[int, tuple[Action, ...]] = {
-        OVER_B[0]: (SetRegister(5),),
-        OVER_C[0]: (SetRegister(6),),
-        BACK: (CountPath(0, True),),
-        LEAVE: (CountPath(0),),
-    }
-    player = player_of(plan_of(actions))
-    over_b = player.execute(player.start, [ENTER, *OVER_B, BACK], ends=True)
-    over_c = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert (over_b.counted, over_c.counted) == (
-        (PathIncrement(5, True),),
-        (PathIncrement(6, True),),
-    )
-    assert over_b.after == over_c.after == player.start
-
-
-def test_an_unfinished_segment_keeps_its_registers() -> None:
-    player = player_of(plan_of())
-    assert player.execute(((7,), None), OVER_C, ends=False).after == ((8,), None)
-
-
-def test_the_last_count_is_kept_where_it_may_be_taken_back() -> None:
-    for region, last in ((frozenset({A}), 1), (frozenset({D}), None)):
-        player = player_of(plan_of(counted_region=region))
-        stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-        assert stretch.after == ((2,), last)
-
-
-def test_hashed_counts_are_made_when_their_segment_ends() -> None:
-    player = player_of(plan_of(table=CounterTable.HASH))
-    stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert stretch.at_end == (PathIncrement(1, True),)
-    assert stretch.hashed_increments == 1
-    array = player_of(plan_of())
-    stretch = array.execute(array.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert (stretch.at_end, stretch.hashed_increments) == ((), 0)
-
-
-def test_cold_paths_are_counted_without_the_table() -> None:
-    """A poisoned register counts in the cold counter, -1, which is no place of the table."""
-    actions: Mapping[int, tuple[Action, ...]] = {
-        OVER_C[0]: (Poison(),),
-        BACK: (CountHotPath(0, True), SetRegister(0)),
-        LEAVE: (CountHotPath(0, True),),
-    }
-    player = player_of(plan_of(actions, CounterTable.HASH))
-    stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert [count.counter for count in stretch.counted] == [-1]
-    assert (stretch.at_end, stretch.hashed_increments) == ((), 0)
-
-
-def test_fixed_counts_are_those_that_need_no_register() -> None:
-    actions: Mapping[int, tuple[Action, ...]] = {
-        OVER_B[1]: (CountConstantPath(9),),
-        LEAVE: (CountPath(0),),
-    }
-    hashed, array = player_of(plan_of(actions, CounterTable.HASH)), player_of(plan_of(actions))
-    assert hashed.fixed_counts(OVER_B[1]) == [PathIncrement(9, False)]
-    assert hashed.fixed_counts(LEAVE) == []
-    assert array.fixed_counts(OVER_B[1]) == []
-
-
-def test_the_same_segment_from_the_same_state_is_executed_once() -> None:
-    player = player_of(plan_of())
-    edges = [ENTER, *OVER_B, BACK]
-    assert player.stretch(player.start, 3, edges) == player.stretch(player.start, 3, edges) == 0
-    assert player.stretch(((1,), None), 3, edges) == 1
-    assert len(player.stretches) == 2
-
-
-def test_totals_multiply_what_a_stretch_counts() -> None:
-    player = player_of(plan_of(table=CounterTable.HASH))
-    totals = Totals()
-    totals.add(player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True), 5)
-    totals.add(player.execute(((2,), None), [*OVER_C, LEAVE], ends=True), 2)
-    assert totals.paths == {1: 5, 3: 2}
-    assert totals.hashed_increments == 7
 
 
 def test_hash_operations_name_table_and_variant() -> None:
@@ -290,16 +159,3 @@ def test_without_history_the_same_segments_are_counted_together() -> None:
 def test_back_edges_and_exits_end_segments_anyway(name: str, ends: bool) -> None:
     product = RoutineProduct(lambda: (segment(LOOP, [CUT]), {}))
     assert product.ends_anyway(edge(LOOP, name)) is ends
-
-
-def test_a_register_stays_where_activations_can_only_end_early() -> None:
-    """B is never left; no count reads the register there, but who decodes unfinished paths does."""
-    stuck = named("A>B A>C B>B", "A", "C")
-    enter, into, out = (edge(stuck, name) for name in ("ENTRY>A", "A>B", "C>EXIT"))
-    actions: Mapping[int, tuple[Action, ...]] = {
-        enter: (SetRegister(0),),
-        into: (AddRegister(1),),
-        out: (CountPath(0),),
-    }
-    player = Player(stuck, plan_of(actions))
-    assert player.execute(player.start, [enter, into], ends=True).after == ((1,), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from simprof.profiler.engine.products import Player
+from simprof.profiler.engine.players import Player
 from simprof.profiler.engine.segments import variants_of
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.request.request import SchemeOptions

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.lowering import WindowMoves
+from simprof.profiler.engine.window_moves import WindowMoves
 from simprof.profiler.recovery.code_image import WordMap
 from simprof.profiler.session.world import WINDOWS
 from simprof.simulator.binary.elf import load

@@ -1,0 +1,247 @@
+"""What one scheme does along path segments: its plan, executed once a state and segment.
+
+The kernel counts segments, not the actions of a plan. What a plan does along a segment depends on
+its path registers at the segment's start alone, so it is executed in Python once for each pair of
+these that occurs (`Stretch`), and its counters are sums (`Totals`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import field
+from typing import NamedTuple
+
+from simprof.profiler.engine.segments import GraphVariant
+from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.plan.actions import (
+    Action,
+    CountEdge,
+    Execution,
+    Guard,
+    PathIncrement,
+    RegisterEffect,
+    TakenPart,
+)
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.simulator.values import dataclass
+
+# Whether the guard where a segment began let an action pass, and that where it ended.
+Passed = tuple[bool, bool]
+# A player's state: its path registers, and its last counter where that may be asked for. Registers
+# whose values nobody will read are left out: else stale path numbers would make as many states as
+# there are paths.
+PathState = tuple[tuple[int, ...], int | None]
+
+
+class Stretch(NamedTuple):
+    """What a scheme does along a segment from one of its states."""
+
+    after: PathState  # The state behind it
+    # counted, taken: As in `Execution`.
+    counted: tuple[PathIncrement, ...]
+    taken: tuple[TakenPart, ...]
+    # Those of `counted` that the kernel counts in a hash table when the segment ends; others that
+    # are hashed have operations of their own (`Player.fixed_counts`).
+    at_end: tuple[PathIncrement, ...]
+    hashed_increments: int  # How many of `counted` are hashed, both kinds
+
+
+@dataclass
+class Totals:
+    """Counters of one scheme on one routine, as `RoutineCounters` has them."""
+
+    paths: Counter[int] = field(default_factory=Counter)
+    taken: Counter[TakenPart] = field(default_factory=Counter)
+    hashed_increments: int = 0
+
+    def add(self, stretch: Stretch, times: int) -> None:
+        """Count `stretch` `times` times."""
+        for counter, _ in stretch.counted:
+            self.paths[counter] += times
+        for part in stretch.taken:
+            self.taken[part] += times
+        self.hashed_increments += stretch.hashed_increments * times
+
+
+def hashes(plan: InstrumentationPlan, action: Action) -> bool:
+    """Whether `action` counts in a hash table under a number that only its register knows."""
+    return plan.table is CounterTable.HASH and action.effect is RegisterEffect.USES
+
+
+def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
+    """Return the self-loops on which more is done than counting the edge."""
+    # Such an edge has to end segments: edge counts do not tell what is done there.
+    ends = cfg.edges
+    acting = {
+        edge
+        for edge, actions in plan.actions.items()
+        if ends[edge].source == ends[edge].target
+        and any(not isinstance(action, CountEdge) for action in actions)
+    }
+    entries = (e for e in plan.uncounted_entries if ends[e].source == ends[e].target)
+    return frozenset(acting.union(entries))
+
+
+class Player:
+    """One scheme on one routine: executes its plan along segments."""
+
+    def __init__(
+        self,
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        variant: GraphVariant | None = None,
+    ) -> None:
+        self.plan = plan
+        self._is_hashed = plan.table is CounterTable.HASH
+        # Edges in arguments are the run's, edges in results those of `cfg`, which may lack some of
+        # them; None: the graphs are the same.
+        self._variant = variant
+        self.stretches: list[Stretch] = []
+        self.start: PathState = ((0,) * plan.registers, None)
+        self._cfg = cfg
+        self._known: dict[tuple[PathState, int], int] = {}
+        self._dead = _dead_registers(cfg, plan)
+        self._acts = {
+            edge: _Act(
+                actions,
+                cfg.edges[edge].source != cfg.entry and any(hashes(plan, a) for a in actions),
+                edge in plan.uncounted_entries,
+            )
+            for edge, actions in plan.actions.items()
+        }
+        for edge in plan.uncounted_entries:
+            self._acts.setdefault(edge, _Act((), False, True))
+
+    @property
+    def acting_edges(self) -> frozenset[int]:
+        """The run's edges on which the plan does something."""
+        return self._outer(frozenset(self.plan.actions))
+
+    def ending_edges(self) -> frozenset[int]:
+        """Return the run's edges that must end segments for the sake of the plan."""
+        ending = {
+            edge
+            for edge, actions in self.plan.actions.items()
+            if any(hashes(self.plan, action) for action in actions)
+        }
+        return self._outer(acting_turns(self._cfg, self.plan) | ending | self.plan.guards.keys())
+
+    def _outer(self, edges: frozenset[int]) -> frozenset[int]:
+        return edges if self._variant is None else self._variant.outer(edges)
+
+    def _own(self, edge: int) -> int:
+        (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
+        return own
+
+    def stretch(
+        self, state: PathState, key: int, edges: Sequence[int], passed: Passed = (False, False)
+    ) -> int:
+        """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
+        known = self._known.get((state, key))
+        if known is None:
+            known = self._known[state, key] = len(self.stretches)
+            self.stretches.append(self.execute(state, edges, ends=True, passed=passed))
+        return known
+
+    def execute(
+        self,
+        state: PathState,
+        edges: Sequence[int],
+        *,
+        ends: bool,
+        passed: Passed = (False, False),
+    ) -> Stretch:
+        """Execute the plan along `edges`; `ends`: they are a whole segment."""
+        edges = edges if self._variant is None else self._variant.own(edges)
+        execution = Execution(list(state[0]), state[1])
+        at_end: list[PathIncrement] = []
+        for place, edge in enumerate(edges, 1):
+            act = self._acts.get(edge)
+            if act is None:
+                continue
+            before = len(execution.counted)
+            execution.passes = passed[ends and place == len(edges)]
+            execution.run(edge, act.actions)
+            if act.in_order:
+                at_end += [count for count in execution.counted[before:] if count.counter >= 0]
+            if act.forgets:
+                execution.last = None
+        registers, last = tuple(execution.registers), execution.last
+        if edges:
+            block = self._cfg.edges[edges[-1]].target
+            if block not in self.plan.counted_region:
+                last = None
+            if ends and (block in self._dead or block == self._cfg.exit):
+                registers = self.start[0]
+        counted = tuple(execution.counted)
+        return Stretch(
+            after=(registers, last),
+            counted=counted,
+            taken=tuple(execution.taken),
+            at_end=tuple(at_end),
+            hashed_increments=(
+                sum(count.counter >= 0 for count in counted) if self._is_hashed else 0
+            ),
+        )
+
+    def guard(self, edge: int) -> Guard | None:
+        """Return what decides about an action on one of the run's edges; None: nothing does."""
+        return self.plan.guards.get(self._own(edge))
+
+    def fixed_counts(self, edge: int) -> list[PathIncrement]:
+        """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
+        own = self._own(edge)
+        act = self._acts.get(own) if self._is_hashed else None
+        if act is None or act.in_order:
+            return []
+        execution = Execution(list(self.start[0]))
+        execution.run(own, act.actions)
+        return [count for count in execution.counted if count.counter >= 0]
+
+
+class _Act(NamedTuple):
+    """What a plan does on one edge."""
+
+    actions: tuple[Action, ...]  # in order
+    in_order: bool  # whether its hashed counts are among those at the end of a segment
+    forgets: bool  # whether a path begins there that nothing counts (`plan.uncounted_entries`)
+
+
+def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
+    """Vertices at which nobody reads a path register before it is set or given up."""
+    effect = {edge: _effect(actions) for edge, actions in plan.actions.items()}
+    live = {cfg.edges[edge].source for edge, reads in effect.items() if reads}
+    live |= _never_leaving(cfg)
+    acting = {edge for edge, reads in effect.items() if reads is not None}
+    return frozenset(range(cfg.vertex_count)) - _before(cfg, live, acting)
+
+
+def _before(
+    cfg: ControlFlowGraph, vertices: Collection[int], barred: Collection[int] = ()
+) -> set[int]:
+    """Return vertices, and those from which edges that are not barred lead to one of them."""
+    found, work = set(vertices), list(vertices)
+    sources, entering = cfg.ends[0], cfg.in_edges
+    while work:
+        for edge in entering[work.pop()]:
+            source = sources[edge]
+            if source not in found and edge not in barred:
+                found.add(source)
+                work.append(source)
+    return found
+
+
+@remembers_recent
+def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
+    """Vertices from which no way leads to EXIT: activations there can only end early."""
+    # No action reads the register of an unfinished path there, but its decoder does.
+    return frozenset(range(cfg.vertex_count)) - _before(cfg, {cfg.exit})
+
+
+def _effect(actions: Iterable[Action]) -> bool | None:
+    """Whether the first action on registers reads them (True) or sets them (False)."""
+    for action in actions:
+        if action.effect is not RegisterEffect.IGNORES:
+            return action.effect is not RegisterEffect.DEFINES
+    return None
