@@ -24,6 +24,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.profiles.storage import save
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
@@ -309,7 +310,7 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
     scheme = SchemeOptions(table=table)
     request = RunRequest(fixture_elf("words", width), guest, mode=mode, scheme=scheme)
     seen: list[int] = []
-    for text in (0, 1, 1, 1, 0):
+    for text in (0, 0, 1, 1, 1, 1):
         file.write_text(texts[text])
         plain = run_program(request)
         recording = tmp_path / f"recording-{len(seen)}"
@@ -322,7 +323,26 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
         assert replayed.routines == plain.routines
     os.close(nowhere)
     # Routines in which an activation was unfinished when the program ended are looked at again.
-    assert seen[0] > 10 and seen[3] < 3
+    assert seen[0] > 10 and seen[-1] < 3
+
+
+def test_another_edge_profile_under_the_same_name_has_other_products(
+    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
+    file, texts = tmp_path / "input", ("one word\n", "many words, and numbers 1 2 3\n" * 40)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    guest = GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere)
+    saved = tmp_path / "edges"
+    scheme = SchemeOptions(edge_profile=saved)
+    guided = RunRequest(fixture_elf("words", "v9"), guest, mode="tpp", scheme=scheme)
+    for text in texts:
+        file.write_text(text)
+        save(run_program(replace(guided, mode="edges", scheme=SchemeOptions())), saved)
+        file.write_text(texts[1])
+        plain = run_program(guided)
+        assert replace(run_program(replace(guided, remember=True)), counts=plain.counts) == plain
+    os.close(nowhere)
 
 
 @pytest.mark.parametrize("mode", ["pp", "tpp"])
