@@ -19,7 +19,7 @@ Steps: `depth_first` -> `natural_loops`, `is_reducible`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import chain, compress
 from typing import Any, NamedTuple
@@ -116,23 +116,29 @@ def depth_first(cfg: ControlFlowGraph) -> DepthFirst:
 def live_edges(cfg: ControlFlowGraph, dfs: DepthFirst) -> frozenset[int]:
     """Ids of the edges whose source can be reached from ENTRY."""
     reached = dfs.reached
-    return frozenset(edge.id for edge in cfg.edges if edge.source in reached)
+    return frozenset([edge for edge, source in enumerate(cfg.ends[0]) if source in reached])
 
 
 @remembers_recent
 def natural_loops(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[Loop, ...]:
     """Return the natural loops, in topological order of their entries."""
+    return tuple(natural_loop(cfg, dfs, *each) for each in loop_entries(cfg, dfs).items())
+
+
+def loop_entries(cfg: ControlFlowGraph, dfs: DepthFirst) -> dict[int, list[int]]:
+    """Map the entries of natural loops, in topological order, to their back edges."""
     # BL94's loops nest, which holds only where loops are entered at their entry. A back edge whose
     # target does not dominate its source (an irreducible graph) therefore makes no loop here.
     by_entry: dict[int, list[int]] = {}
     for edge in sorted(proper_back_edges(cfg, dfs)):
         by_entry.setdefault(cfg.edges[edge].target, []).append(edge)
-    return tuple(
-        _loop(cfg, dfs, entry, by_entry[entry]) for entry in dfs.topological if entry in by_entry
-    )
+    return {entry: by_entry[entry] for entry in dfs.topological if entry in by_entry}
 
 
-def _loop(cfg: ControlFlowGraph, dfs: DepthFirst, entry: int, back_edges: list[int]) -> Loop:
+def natural_loop(
+    cfg: ControlFlowGraph, dfs: DepthFirst, entry: int, back_edges: Sequence[int]
+) -> Loop:
+    """Return the natural loop of an entry, by its back edges."""
     body = loop_body(cfg, dfs, entry, (cfg.edges[edge].source for edge in back_edges))
     return Loop(entry, body, tuple(back_edges), exits_of(cfg, body))
 

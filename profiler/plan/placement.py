@@ -172,7 +172,11 @@ def place(
     case (EPP 4.1), unless they are removed edges of the dag.
     """
     steps = choose_steps(dag, tree, increments, detours, root)
-    actions = {edge: steps.on(number) for edge, number in dag.real.items()}
+    actions = dict[int, Sequence[Action]]()
+    busy = steps.initial | steps.final | set(compress(count(), increments))
+    for number in busy:
+        if (edge := dag.columns.cfg_edge[number]) >= 0:
+            actions[edge] = steps.on(number)
     for removed in dag.removed:
         ends = dag.cfg.edges[removed]
         dummies = dag.exit_dummy.get(ends.source), dag.entry_dummy.get(ends.target)
@@ -183,7 +187,7 @@ def place(
             if dummy is not None
             for action in steps.on(dummy, on_back_edge)
         ]
-    counters = tuple(sorted({*counted_edges, *(dag.dfs.self_loops - set(dag.removed))}))
+    counters = tuple(sorted(dag.dfs.self_loops.difference(dag.removed).union(counted_edges)))
     return Placement(
         with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
     )
@@ -196,10 +200,10 @@ def with_edge_counters(
 
     Edges are in ascending order; those without actions are left out.
     """
-    placed = {edge: list(group) for edge, group in actions.items()}
+    placed = {edge: tuple(group) for edge, group in actions.items() if group}
     for counter, edge in enumerate(counted):
-        placed.setdefault(edge, []).append(CountEdge(counter))
-    return {edge: tuple(placed[edge]) for edge in sorted(placed) if placed[edge]}
+        placed[edge] = (*placed.get(edge, ()), CountEdge(counter))
+    return dict(sorted(placed.items()))
 
 
 def choose_table(

@@ -18,12 +18,12 @@ cold back edge
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from fractions import Fraction
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
-from simprof.profiler.graphs.dag import Dag, DagEdge, thin
-from simprof.profiler.graphs.flow import block_counts
+from simprof.profiler.graphs.dag import Dag, thin
 from simprof.profiler.graphs.loops import DepthFirst, live_edges
 
 
@@ -31,13 +31,14 @@ def cold_edges(
     cfg: ControlFlowGraph,
     dfs: DepthFirst,
     counts: Sequence[int],
+    executions: Sequence[int],
     percent: Fraction,
     exit_flow: Mapping[int, int],
 ) -> frozenset[int]:
     """Return the edges that are cold by the local criterion (TPP 4.1.1) and an edge profile.
 
-    `percent`: i of TPP(i, j), 0..100. `exit_flow`: Exit edges of disconnected loops -> what they
-    are measured against.
+    `executions`: What the profile says of blocks. `percent`: i of TPP(i, j), 0..100. `exit_flow`:
+    Exit edges of disconnected loops -> what they are measured against.
     """
     if not percent:  # Nothing is cold, not even what control never takes.
         return frozenset()
@@ -45,7 +46,7 @@ def cold_edges(
     entered = closure(
         [cfg.entry], lambda v: (cfg.edges[e].target for e in cfg.out_edges[v] if counts[e])
     )
-    flow = dict(enumerate(block_counts(cfg, counts)))
+    flow = dict(enumerate(executions))
     # The exit edges of a disconnected loop are measured against all its exits, not against the
     # block that they leave: that block's executions are those of the loop, which the cut separates
     # from what comes after it; the paper does not treat that case, and its own example (figure 7)
@@ -89,44 +90,44 @@ def remove_cold(dag: Dag, cold: Collection[int], literal: bool = False) -> Dag:
         return dag
     if literal:
         cold = literally_cold(dag.cfg, dag.dfs, cold)
-    hot = frozenset(range(dag.cfg.vertex_count))
-    while True:  # what turns cold can make entry dummies cold, and so more
-        open_edges = [edge.id for edge in dag.edges if not _is_cold(dag, edge, cold, hot)]
-        still_hot = _between(dag, open_edges)
-        if still_hot == hot:
-            break
-        hot = still_hot
-    return through(dag, open_edges)
-
-
-def through(dag: Dag, edges: Collection[int]) -> Dag:
-    """Return the part of `dag` that paths from ENTRY to EXIT over `edges` have."""
-    inner, source, target = _between(dag, edges), dag.columns.source, dag.columns.target
-    return thin(dag, {e for e in edges if source[e] in inner and target[e] in inner})
-
-
-def _is_cold(dag: Dag, edge: DagEdge, cold: Collection[int], hot: frozenset[int]) -> bool:
-    if edge.cfg_edge is not None:
-        return edge.cfg_edge in cold
-    if not edge.stands_for:
-        return False  # a dead end
-    if edge.target == dag.cfg.exit:
-        return all(removed in cold for removed in edge.stands_for)
     # A back edge that is hot by the local criterion keeps its dummy edges, and so a loop that
     # iterates is hot even where control enters it over a cold edge alone: the first path through it
     # is cold, the others start at the entry dummy (figure 6b). Only a loop that control never
     # enters, or none of whose back edges is hot, is cold as a whole (figure 6c).
-    return all(
-        removed in cold or not (source in hot or source == dag.cfg.entry)
-        for removed in edge.stands_for
-        for source in (dag.cfg.edges[removed].source,)
-    )
+    columns, source = dag.columns, dag.cfg.ends[0]
+    edges = {e for e, real in enumerate(columns.cfg_edge) if real >= 0 and real not in cold}
+    starts: dict[int, set[int]] = {}  # entry dummies and where what they stand for comes from
+    standing = columns.standing()
+    for dummy, removed in enumerate(standing, len(columns.source) - len(standing)):
+        warm = {source[edge] for edge in removed if edge not in cold}
+        if warm and columns.target[dummy] != dag.cfg.exit and dag.cfg.entry not in warm:
+            starts[dummy] = warm
+        elif warm or not removed:  # or a dead end
+            edges.add(dummy)
+    while True:  # what turns cold can make entry dummies cold, and so more
+        open_edges = edges | starts.keys()
+        hot = _between(dag, open_edges)
+        cool = [dummy for dummy, warm in starts.items() if warm.isdisjoint(hot)]
+        if not cool:
+            return _inside(dag, open_edges, hot)
+        for dummy in cool:
+            del starts[dummy]
 
 
-def _between(dag: Dag, edges: Iterable[int]) -> frozenset[int]:
+def through(dag: Dag, edges: AbstractSet[int]) -> Dag:
+    """Return the part of `dag` that paths from ENTRY to EXIT over `edges` have."""
+    return _inside(dag, edges, _between(dag, edges))
+
+
+def _inside(dag: Dag, edges: AbstractSet[int], vertices: AbstractSet[int]) -> Dag:
+    source, target = dag.columns.source, dag.columns.target
+    return thin(dag, {e for e in edges if source[e] in vertices and target[e] in vertices})
+
+
+def _between(dag: Dag, open_edges: AbstractSet[int]) -> set[int]:
     """Vertices on a way from ENTRY to EXIT over these edges."""
-    open_edges, onward, back = set(edges), dag.out_edges, dag.in_edges
+    onward, back = dag.out_edges, dag.in_edges
     source, target = dag.columns.source, dag.columns.target
     ahead = closure([dag.cfg.entry], lambda v: [target[e] for e in onward[v] if e in open_edges])
     behind = closure([dag.cfg.exit], lambda v: [source[e] for e in back[v] if e in open_edges])
-    return frozenset(ahead & behind)
+    return ahead & behind

@@ -9,13 +9,18 @@ self-loop; it becomes a back edge as any other, since all its paths are that blo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure, remembers_recent
-from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.graphs.loops import DepthFirst, exits_of, natural_loops, proper_back_edges
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
+from simprof.profiler.graphs.loops import (
+    DepthFirst,
+    exits_of,
+    loop_entries,
+    natural_loop,
+    proper_back_edges,
+)
 from simprof.simulator.values import dataclass
 
 
@@ -43,17 +48,23 @@ class Disconnection:
 
 
 def disconnect(
-    cfg: ControlFlowGraph, dfs: DepthFirst, counts: Sequence[int], percent: Fraction
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    counts: Sequence[int],
+    executions: Sequence[int],
+    percent: Fraction,
 ) -> Disconnection:
-    """Choose the loops to disconnect, by an edge profile; `percent` is j of TPP(i, j), 0..100."""
-    executions = block_counts(cfg, counts)
+    """Choose the loops to disconnect, by an edge profile and what it says of blocks; `percent` is j
+    of TPP(i, j), 0..100.
+    """
     share, part = percent.numerator, 100 * percent.denominator
-    loops = tuple(
-        loop
-        for loop in (loop_regions(cfg, dfs) if share else ())
-        if part * sum(counts[edge] for edge in loop.entries)
-        < share * sum(executions[head] for head in {cfg.edges[e].target for e in loop.entries})
-    )
+
+    def iterates(entries: Sequence[int]) -> bool:
+        heads = {cfg.edges[edge].target for edge in entries}
+        turns = share * sum([executions[head] for head in heads])
+        return part * sum([counts[edge] for edge in entries]) < turns
+
+    loops = loop_regions(cfg, dfs, iterates) if share else ()
     truncated = {edge for loop in loops for edge in (*loop.entries, *loop.exits)} - dfs.back_edges
     outer = truncated & {*cfg.out_edges[cfg.entry], *cfg.in_edges[cfg.exit]}
     cuts = truncated - outer
@@ -80,29 +91,38 @@ def _flows(loops: Iterable[LoopRegion], counts: Sequence[int]) -> dict[int, int]
     return flows
 
 
-@remembers_recent
-def loop_regions(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[LoopRegion, ...]:
-    """Return all loops: natural ones, then irreducible regions."""
-    bodies = {loop.body: None for loop in natural_loops(cfg, dfs)}
+def loop_regions(
+    cfg: ControlFlowGraph, dfs: DepthFirst, chosen: Callable[[Sequence[int]], bool]
+) -> tuple[LoopRegion, ...]:
+    """Return the loops that are `chosen` by their entry edges: natural ones, then irreducible
+    regions.
+    """
+    source, reached, proper = cfg.ends[0], dfs.reached, proper_back_edges(cfg, dfs)
+    regions: dict[frozenset[int], LoopRegion] = {}
+    for head, back_edges in loop_entries(cfg, dfs).items():
+        # Other edges to the head of a natural loop come from outside, and no others do.
+        into = [e for e in cfg.in_edges[head] if e not in proper and source[e] in reached]
+        if chosen(into):
+            loop = natural_loop(cfg, dfs, head, back_edges)
+            regions[loop.body] = LoopRegion(loop.body, tuple(into), loop.exits)
     # Irreducible regions are loops with several headers: the strongly connected component around a
     # back edge whose target does not dominate its source.
     inside = set[int]()
-    for edge in sorted(dfs.back_edges - proper_back_edges(cfg, dfs)):
+    for edge in sorted(dfs.back_edges - proper):
         if (head := cfg.edges[edge].target) not in inside:
-            component = _component(cfg, dfs, head)
-            inside |= component
-            bodies.setdefault(component)
-    return tuple(_region(cfg, dfs, body) for body in bodies)
+            body = _component(cfg, head)
+            inside |= body
+            around = chain.from_iterable(map(cfg.in_edges.__getitem__, body))
+            outside = reached - body
+            into = sorted([edge for edge in around if source[edge] in outside])
+            if body not in regions and chosen(into):
+                regions[body] = LoopRegion(body, tuple(into), exits_of(cfg, body))
+    return tuple(regions.values())
 
 
-def _region(cfg: ControlFlowGraph, dfs: DepthFirst, body: frozenset[int]) -> LoopRegion:
-    outside, (source, _) = dfs.reached - body, cfg.ends
-    into = chain.from_iterable(map(cfg.in_edges.__getitem__, body))
-    entries = sorted([edge for edge in into if source[edge] in outside])
-    return LoopRegion(body, tuple(entries), exits_of(cfg, body))
-
-
-def _component(cfg: ControlFlowGraph, dfs: DepthFirst, vertex: int) -> frozenset[int]:
-    """Return the strongly connected component of `vertex`."""
-    inside = closure([vertex], cfg.targets) & dfs.reached
-    return frozenset(closure([vertex], lambda v: inside.intersection(cfg.sources(v))))
+def _component(cfg: ControlFlowGraph, vertex: int) -> frozenset[int]:
+    """Return the strongly connected component of a vertex that is reached."""
+    (source, target), onward, back = cfg.ends, cfg.out_edges, cfg.in_edges
+    ahead = closure([vertex], lambda v: [target[edge] for edge in onward[v]])
+    inside = closure([vertex], lambda v: ahead.intersection([source[e] for e in back[v]]))
+    return frozenset(inside)

@@ -22,12 +22,13 @@ kept edge
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
-from itertools import chain
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.plan.placement import frontier
 from simprof.simulator.values import dataclass
 
 _SEVERAL = 2
@@ -100,22 +101,30 @@ def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
     """Find the defining edges, the obvious recording points and the edges to instrument, where
     activations end early in the blocks `early`.
     """
-    before, after = ways_in(dag), ways_out(dag, early)
     source, target = dag.columns.source, dag.columns.target
-    defining = tuple([before[a] == after[b] == 1 for a, b in zip(source, target, strict=True)])
+    # The vertices that one way leads to from ENTRY, and those that one way leads from to EXIT
+    before = frontier(dag, [True] * len(source), forwards=True)[1] | {dag.cfg.entry}
+    lasting = [vertex not in early for vertex in source]
+    after = frontier(dag, lasting, forwards=False)[1] | {dag.cfg.exit}
+    defining = tuple([a in before and b in after for a, b in zip(source, target, strict=True)])
     ends = set(dag.in_edges[dag.cfg.exit])
     only = exit_block(dag.cfg)
     leaving = {edge for edge in ends if source[edge] == only and not defining[edge]}
     into = {edge for end in leaving for edge in dag.in_edges[source[end]]}
-    needed = (ends - leaving | into) - obvious_recording_points(dag, defining)
+    points = ends - leaving | into
+    needed = _not_obvious(dag, points, defining, after)
     kept, work = set(needed), {source[edge] for edge in needed}
-    for vertex in reversed(dag.topological):
-        if vertex in work:
-            kept.update(dag.in_edges[vertex])
-            work.update([source[edge] for edge in dag.in_edges[vertex]])
-    kept |= leaving if needed & into else set()
+    if needed == points:
+        kept.update(range(len(source)))
+    elif needed:
+        for vertex in reversed(dag.topological):
+            if vertex in work:
+                kept.update(dag.in_edges[vertex])
+                work.update([source[edge] for edge in dag.in_edges[vertex]])
+        kept |= leaving if needed & into else set()
     # A block all of whose recording points are alike needs no more than one.
-    points = ends - leaving | into if needed & into and into - needed else ends
+    if not (needed & into and into - needed):
+        points = ends
     return ObviousPaths(dag, defining, frozenset(kept), frozenset(points), early)
 
 
@@ -126,16 +135,20 @@ def exit_block(cfg: ControlFlowGraph) -> int | None:
     return only if only != cfg.entry and len(cfg.out_edges[only]) == 1 else None
 
 
-def obvious_recording_points(dag: Dag, defining: Sequence[bool]) -> set[int]:
-    """Return the recording points that no path without defining edge reaches (TPP figure 8)."""
-    source, target = dag.columns.source, dag.columns.target
-    seen = {dag.cfg.entry}
+def _not_obvious(
+    dag: Dag, points: Iterable[int], defining: Sequence[bool], after: AbstractSet[int]
+) -> set[int]:
+    """Return the recording points that some path without defining edge reaches (TPP figure 8);
+    `after`: The vertices that one way leads from to EXIT.
+    """
+    # Defining edges lead to these only: every way to another vertex has none.
+    source, seen = dag.columns.source, set(dag.dfs.reached - after)
     for vertex in dag.topological:
-        if vertex in seen:
-            seen.update([target[edge] for edge in dag.out_edges[vertex] if not defining[edge]])
-    ends = dag.cfg.exit, exit_block(dag.cfg)
-    into = chain.from_iterable(dag.in_edges[end] for end in ends if end is not None)
-    return {edge for edge in into if defining[edge] or source[edge] not in seen}
+        if vertex in after and any(
+            not defining[edge] and source[edge] in seen for edge in dag.in_edges[vertex]
+        ):
+            seen.add(vertex)
+    return {edge for edge in points if not defining[edge] and source[edge] in seen}
 
 
 def ways_in(dag: Dag) -> list[int]:

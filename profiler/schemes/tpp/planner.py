@@ -104,7 +104,6 @@ class TppPlan(PathCountingPlan):
     # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
     natural: CounterTable  # The table that EPP would choose; NONE where nothing is instrumented.
-    reach: int  # How far the path register gets from its first values (`poisoning.register_range`)
 
     @property
     def split_edges(self) -> frozenset[int]:
@@ -116,11 +115,17 @@ class TppPlan(PathCountingPlan):
         return self.numbering.total + len(self.obvious.first_edges)
 
     @cached_property
+    def reach(self) -> int:
+        """How far the path register gets from its first values."""
+        return register_range(self.dag, self.plan.actions, self.increments.increments)
+
+    @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without a path limit: hot ones, obvious or not."""
         cuts, merged = self.disconnection.cuts, self.disconnection.merged
         whole = make_dag(self.cfg, self.dag.dfs, cuts, merged)
-        obvious, graphs = _reduce(whole, self.cold, self.obvious.early, self.rules)
+        hot = remove_cold(whole, self.cold, self.rules.literal_cold)
+        obvious, graphs = _reduce(whole, hot, self.obvious.early, self.rules)
         return number(graphs.kept).total + len(obvious.first_edges)
 
     def is_obvious(self, path_id: int) -> bool:
@@ -347,8 +352,11 @@ def plan_tpp(
         raise ValueError(f"TPP({cold}, {loop}): percentages are 0 to 100")
     dfs = depth_first(cfg)
     profile = measured(cfg, edge_counts)
-    cuts = disconnect(cfg, dfs, profile, _exactly(loop))
     executions = block_counts(cfg, profile)
+    cuts = disconnect(cfg, dfs, profile, executions, _exactly(loop))
+    left = [0] * cfg.vertex_count
+    for source, times in zip(cfg.ends[0], profile, strict=True):
+        left[source] += times
     draft = partial(
         _draft,
         cfg,
@@ -356,17 +364,13 @@ def plan_tpp(
         profile,
         cuts,
         # Activations end early in blocks that the profile enters more often than it leaves.
-        early=frozenset(
-            block
-            for block, count in enumerate(executions)
-            if count > sum(profile[edge] for edge in cfg.out_edges[block])
-        ),
+        early=frozenset([block for block, count in enumerate(executions) if count > left[block]]),
         table=table,
         rules=Rules(literal_cold, obvious_first, count_obvious, cold_counter, branching),
     )
     chosen = draft(NO_EDGES, path_limit, total_limit)
     if cold_always or chosen.natural is CounterTable.HASH:
-        left_out = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
+        left_out = cold_edges(cfg, dfs, profile, executions, _exactly(cold), cuts.exit_flow)
         reduced = draft(left_out, path_limit, total_limit) if left_out else chosen
         limit = POISON_REACH
         # Poison must be told from all path numbers (TPP 5.1 reports the same of its own tool).
@@ -401,7 +405,8 @@ def _draft(
     hot = remove_cold(whole, cold, rules.literal_cold)
     if more := find_cut_edges(hot, path_limit, total_limit):
         whole = make_dag(cfg, dfs, cuts | frozenset(more), merged)
-    obvious, graphs = _reduce(whole, cold, early, rules)
+        hot = remove_cold(whole, cold, rules.literal_cold)
+    obvious, graphs = _reduce(whole, hot, early, rules)
     kept = graphs.kept
     numbering = number(kept)
     tree = dag_tree(kept, _tree_weights(obvious, weights))
@@ -447,15 +452,13 @@ def _draft(
         increments=increments,
         static_region=placement.static_region,
         natural=natural,
-        reach=register_range(kept, actions, increments.increments),
     )
 
 
 def _reduce(
-    whole: Dag, cold: frozenset[int], early: frozenset[int], rules: Rules
+    whole: Dag, hot: Dag, early: frozenset[int], rules: Rules
 ) -> tuple[ObviousPaths, HotGraphs]:
     """Find the obvious paths of an acyclic graph, its hot part, and what to instrument of that."""
-    hot = remove_cold(whole, cold, rules.literal_cold)
     obvious = find_obvious(whole if rules.obvious_first else hot, early)
     if rules.count_obvious:
         everything = frozenset(range(len(obvious.dag.columns.source)))

@@ -92,41 +92,27 @@ class HotGraphs:
 
     def actions(self, placement: Placement, hashed: bool = False) -> Actions:
         """Return the placement's actions, with poison and cold counts; in a hash table or not."""
-        edges = self.hot.cfg.edges
-        combined: Actions = {
-            edge: tuple(self._tested(edges[edge], action, hashed) for action in actions)
-            for edge, actions in placement.actions.items()
-        }
-        for edge, ends in self._left_out:
-            first = self._end(edge, ends)
-            last = self._start(edge, ends, placement.counted_region)
-            new = (first, *combined.get(edge.id, ()), last)
-            combined[edge.id] = tuple(action for action in new if action is not None)
+        source, counted = self.hot.cfg.ends[0], placement.counted_region
+        combined: Actions = dict(placement.actions)
+        for edge, group in placement.actions.items() if self.poisoned else ():
+            if source[edge] in self.poisoned:
+                combined[edge] = tuple([self._tested(action, hashed) for action in group])
         # Poison is dropped where nothing could ever meet it.
-        met = bool(self.poisoned - placement.counted_region)
-        needed = {
-            edge: tuple(filter(None, (self._needed(action, met) for action in group)))
-            for edge, group in sorted(combined.items())
-        }
-        return {edge: group for edge, group in needed.items() if group}
-
-    def _needed(self, action: Action, met: bool) -> Action | None:
-        """What is done in place of an action, by whether poison is met and cold counted."""
-        if isinstance(action, Poison):
-            return action if met else None
-        if isinstance(action, CountColdPath):
-            return action if self.counts_cold else None
-        if isinstance(action, CountHotPath) and not self.counts_cold:
-            # What may be a cold path is counted only if it is none.
-            return CountUnlessCold(action.constant, action.on_back_edge)
-        if isinstance(action, CountHotPath) and self.branching:
-            return CountBranching(action.constant, action.on_back_edge)
-        return action
+        dropped: list[Action] = [] if self.poisoned - counted else [Poison()]
+        dropped += [] if self.counts_cold else [CountColdPath()]
+        for left, ends in self._left_out:
+            first, last = self._end(left, ends), self._start(left, ends, counted)
+            new = (first, *combined.get(left.id, ()), last)
+            if kept := [action for action in new if action and action not in dropped]:
+                combined[left.id] = tuple(kept)
+        return dict(sorted(combined.items()))
 
     def uncounted_entries(self, placement: Placement) -> frozenset[int]:
         """Return the edges that lead cold paths without a counter, or obvious ones, to where others
         have been counted.
         """
+        if self.counts_cold and self.split is None:
+            return frozenset()
         counted = placement.counted_region
         starts = ((edge, self._start(edge, ends, counted)) for edge, ends in self._left_out)
         return frozenset(
@@ -136,10 +122,15 @@ class HotGraphs:
             or (isinstance(action, CountColdPath) and not self.counts_cold)
         )
 
-    def _tested(self, edge: Edge, action: Action, hashed: bool) -> Action:
-        if isinstance(action, CountPath) and edge.source in self.poisoned:
-            return CountHotPath(action.constant, action.on_back_edge, hashed)
-        return action
+    def _tested(self, action: Action, hashed: bool) -> Action:
+        """What is done in place of an action where poison may be met."""
+        if not isinstance(action, CountPath):
+            return action
+        if not self.counts_cold:  # what may be a cold path is counted only if it is none
+            return CountUnlessCold(action.constant, action.on_back_edge)
+        if self.branching:
+            return CountBranching(action.constant, action.on_back_edge)
+        return CountHotPath(action.constant, action.on_back_edge, hashed)
 
     def _end(self, edge: Edge, ends: bool) -> Action | None:
         """What happens to the path that `edge` ends, if it does."""

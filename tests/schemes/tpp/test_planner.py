@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import graph_facts, number
 from simprof.profiler.graphs.paths import PathRecord
@@ -26,7 +27,7 @@ from simprof.profiler.schemes.tpp.actions import (
     CountHotPath,
     Poison,
 )
-from simprof.profiler.schemes.tpp.disconnection import disconnect
+from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph
 from tests.oracles.exact import simulate
@@ -882,13 +883,18 @@ def test_cold_edge_from_an_obvious_region_poisons() -> None:
     check_plan(cfg, plan, [random_walk(rng, cfg) for _ in range(50)])
 
 
+def disconnected(cfg: ControlFlowGraph, profile: Sequence[float]) -> Disconnection:
+    counts = list(map(int, profile))
+    return disconnect(cfg, depth_first(cfg), counts, block_counts(cfg, counts), Fraction(15))
+
+
 def test_exit_edges_of_nested_loops_are_measured_against_the_loop_that_they_leave_least() -> None:
     """B>X leaves both loops: 1 of 101 exits of the inner one, but half of those of the outer."""
     cfg = named("A>B B>C C>B C>D D>A D>X B>X", "A", "X")
     counts = by_edge(cfg, {"ENTRY>A": 2, "A>B": 101, "C>B": 2000, "C>D": 100, "D>A": 99, "D>X": 1})
     counts[edge(cfg, "B>C")], counts[edge(cfg, "B>X")] = 2100, 1
     counts[edge(cfg, "X>EXIT")] = 2
-    cut = disconnect(cfg, depth_first(cfg), list(map(int, counts)), Fraction(15))
+    cut = disconnected(cfg, counts)
     assert len(cut.loops) == 2
     assert cut.exit_flow == {edge(cfg, "B>X"): 2, edge(cfg, "D>X"): 2, edge(cfg, "C>D"): 101}
 
@@ -896,7 +902,7 @@ def test_exit_edges_of_nested_loops_are_measured_against_the_loop_that_they_leav
 def test_irreducible_region_is_one_loop() -> None:
     cfg = named("A>B A>C B>C C>B C>D", "A", "D")
     counts = by_edge(cfg, {"ENTRY>A": 10, "A>B": 5, "A>C": 5, "B>C": 995, "C>B": 990, "C>D": 10})
-    cut = disconnect(cfg, depth_first(cfg), list(map(int, counts)), Fraction(15))
+    cut = disconnected(cfg, counts)
     assert [loop.body for loop in cut.loops] == [{1, 2}]
     assert cut.cuts == {edge(cfg, "A>B"), edge(cfg, "A>C"), edge(cfg, "C>D")}
 
