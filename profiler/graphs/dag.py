@@ -24,7 +24,7 @@ from dataclasses import fields
 from functools import cached_property, reduce
 from itertools import accumulate, chain, compress, count, islice, pairwise
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import (
@@ -129,11 +129,12 @@ class Dag:
         columns: DagColumns,
         removed: tuple[int, ...],
         cut_edges: tuple[int, ...],
-    ) -> Dag:
-        """Make a graph of edges by columns."""
+        **others: object,
+    ) -> Self:
+        """Make a graph of edges by columns; `others`: fields that a subclass adds."""
         made = object.__new__(cls)
         given = {"cfg": cfg, "dfs": dfs, "removed": removed, "cut_edges": cut_edges}
-        made.__dict__.update(given, columns=columns)
+        made.__dict__.update(given, columns=columns, **others)
         return made
 
     def __getattr__(self, name: str) -> tuple[DagEdge, ...]:

@@ -140,7 +140,7 @@ class LimitReason(StrEnum):
     OUTER = "outer"  # Another loop, or part of one, is inside: mixed mode (KITER 5)
     ONE_BLOCK = "one block"  # It has a counter of its own (KITER 3; EPP 4.1)
     NOT_HOT = "not hot"  # By the base profile
-    AMBIGUOUS = "ambiguous"  # `Unrolled.ambiguous_loops`
+    AMBIGUOUS = "ambiguous"  # `unrolled.ambiguous_loops`
     PATH_LIMIT = "path limit"
 
     @property

@@ -17,15 +17,24 @@ compensated
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import DagEdge, make_dag
 from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.numbering import check_samples, cuts_at, find_cut_edges
-from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled, unroll, with_iterations
+from simprof.profiler.graphs.numbering import check_samples, cuts_at, find_cut_edges, number
+from simprof.profiler.schemes.kiter.unrolled import (
+    IteratedLoop,
+    Unrolled,
+    ambiguous_loops,
+    full_loops,
+    removed_edges,
+    unroll,
+    with_iterations,
+)
 from simprof.simulator.values import dataclass
 
 
@@ -47,7 +56,15 @@ class IterationNumbering:
     # values, compensation: val and cval by edge (copies included).
     values: tuple[int, ...]
     compensation: tuple[int, ...]
-    order: tuple[tuple[int, ...], ...]  # Outgoing edges by vertex, by ascending value
+
+    @cached_property
+    def order(self) -> tuple[tuple[int, ...], ...]:
+        """Outgoing edges by vertex, by ascending value."""
+        edges = self.unrolled.out_edges
+        if self.unrolled.loops:
+            return edges
+        paths, target = self.num_paths, self.unrolled.columns.target
+        return tuple(tuple(sorted(each, key=lambda e: paths[target[e]])) for each in edges)
 
     @property
     def total(self) -> int:
@@ -107,25 +124,25 @@ class IterationNumbering:
     @cached_property
     def _tables(self) -> tuple[dict[int, Choices], tuple[Choices, ...]]:
         """Choices of compensated paths, by vertex where these differ, and of other paths."""
-        plain = []
-        compensated = {}
-        for vertex, order in enumerate(self.order):
-            values = tuple(self.values[edge] for edge in order)
-            plain.append(Choices(values, order))
-            copy = self.unrolled.copies[vertex]
-            loop = self.unrolled.loop_of.get(copy.vertex)
-            if vertex == self.unrolled.cfg.entry:
-                plain[-1] = self._compensated_choices(order)
-            elif loop is not None and copy.iteration < loop.iterations:
-                compensated[vertex] = self._compensated_choices(order)
+        plain = [
+            Choices(tuple([self.values[edge] for edge in order]), order) for order in self.order
+        ]
+        compensated = {
+            vertex: self._compensated_choices(self.order[vertex])
+            for vertex in compensated_vertices(self.unrolled)
+        }
+        entry = self.unrolled.cfg.entry
+        plain[entry] = self._compensated_choices(self.order[entry])
         return compensated, tuple(plain)
 
     def _compensated_choices(self, order: tuple[int, ...]) -> Choices:
-        valid = []  # edges that a compensated path, or one at ENTRY, may take
-        for edge in map(self.unrolled.edges.__getitem__, order):
-            invalid = _invalid_over(self.unrolled, edge, self.num_paths, self.invalid_paths)
-            if invalid < self.num_paths[edge.target]:
-                valid.append(edge.id)
+        target = self.unrolled.columns.target
+        valid = [  # edges that a compensated path, or one at ENTRY, may take
+            edge
+            for edge in order
+            if _invalid_over(self.unrolled, edge, self.num_paths, self.invalid_paths)
+            < self.num_paths[target[edge]]
+        ]
         values = (self.values[edge] - self.compensation[edge] for edge in valid)
         return Choices(tuple(values), tuple(valid))
 
@@ -163,18 +180,26 @@ class IterationNumbering:
         check_samples(self.total, self.decode, self.encode)
 
 
+def compensated_vertices(unrolled: Unrolled) -> set[int]:
+    """Return the vertices that compensated paths pass."""
+    full = unrolled.full_loops
+    bodies = (loop.body for loop in unrolled.loops if loop.head in full)
+    blocks = map(unrolled.copies_of.__getitem__, chain.from_iterable(bodies))
+    return {copy for copies in blocks for copy in copies[:-1]}
+
+
 def _invalid_over(
-    unrolled: Unrolled, edge: DagEdge, num_paths: Sequence[int], invalid_paths: Sequence[int]
+    unrolled: Unrolled, edge: int, num_paths: Sequence[int], invalid_paths: Sequence[int]
 ) -> int:
-    """Return how many paths over `edge` are invalid if it is compensated (equation 2)."""
-    source, iteration = unrolled.copies[edge.source]
-    if source == unrolled.cfg.entry:
-        counts = edge.cfg_edge is None and edge.target in unrolled.full_loops
-        return invalid_paths[edge.target] if counts else 0
-    loop = unrolled.loop_of.get(source)
-    if loop is None or iteration == loop.iterations or loop.head not in unrolled.full_loops:
+    """Return how many paths over `edge`, from ENTRY or one of `compensated_vertices`, are invalid
+    if it is compensated (equation 2).
+    """
+    source, target = unrolled.columns.source[edge], unrolled.columns.target[edge]
+    if edge in unrolled.leaving:
+        return num_paths[target]
+    if source == unrolled.cfg.entry and edge not in unrolled.compensated_dummies:
         return 0
-    return num_paths[edge.target] if unrolled.leaves(edge) else invalid_paths[edge.target]
+    return invalid_paths[target]
 
 
 @remembers_recent
@@ -182,37 +207,26 @@ def number_iterations(unrolled: Unrolled) -> IterationNumbering:
     """Give the valid paths of `unrolled` their numbers (algorithm 1)."""
     # Edges are valued in the order of their ids, as KITER's table 1 does. Without iterated loops
     # paths are EPP's and so is the order: ascending NumPaths of the targets (EPP 5.2).
-    count = len(unrolled.copies)
-    num_paths, invalid_paths = [0] * count, [0] * count
-    values, compensation = [0] * len(unrolled.edges), [0] * len(unrolled.edges)
-    order: list[tuple[int, ...]] = [()] * count
-    num_paths[unrolled.cfg.exit] = 1
-    target = unrolled.columns.target
-    # Paths are invalid only from these on.
-    starts = {
-        copy for copy, (vertex, _) in enumerate(unrolled.copies) if vertex in unrolled.loop_of
-    }
-    starts.add(unrolled.cfg.entry)
+    cfg, target = unrolled.cfg, unrolled.columns.target
+    if not unrolled.loops:
+        cuts = frozenset(unrolled.cut_edges)
+        found = number(make_dag(cfg, unrolled.dfs, cuts))  # the same edges
+        none = (0,) * unrolled.vertex_count, (0,) * len(target)
+        return IterationNumbering(unrolled, found.num_paths, none[0], found.values, none[1])
+    num_paths, values = [0] * unrolled.vertex_count, [0] * len(target)
+    invalid_paths, compensation = num_paths.copy(), values.copy()
+    num_paths[cfg.exit] = 1
+    starts = compensated_vertices(unrolled) | {cfg.entry}  # paths are invalid only from these on
     for vertex in unrolled.order[1:]:
-        edges = unrolled.out_edges[vertex]
-        if not unrolled.loops:
-            edges = tuple(sorted(edges, key=lambda e: num_paths[target[e]]))
-        for number in edges:
-            values[number] = num_paths[vertex]
-            compensation[number] = invalid_paths[vertex]
-            num_paths[vertex] += num_paths[target[number]]
+        paths = invalid = 0
+        for edge in unrolled.out_edges[vertex]:
+            values[edge], compensation[edge] = paths, invalid
+            paths += num_paths[target[edge]]
             if vertex in starts:
-                edge = unrolled.edges[number]
-                invalid_paths[vertex] += _invalid_over(unrolled, edge, num_paths, invalid_paths)
-        order[vertex] = edges
-    return IterationNumbering(
-        unrolled,
-        tuple(num_paths),
-        tuple(invalid_paths),
-        tuple(values),
-        tuple(compensation),
-        tuple(order),
-    )
+                invalid += _invalid_over(unrolled, edge, num_paths, invalid_paths)
+        num_paths[vertex], invalid_paths[vertex] = paths, invalid
+    by_place = num_paths, invalid_paths, values, compensation
+    return IterationNumbering(unrolled, *map(tuple, by_place))
 
 
 # -- How many iterations, and which cuts, keep the number of paths in bounds
@@ -222,6 +236,15 @@ def number_iterations(unrolled: Unrolled) -> IterationNumbering:
 # k = 1 is acyclic, and vertices outside of iterated loops are cut as EPP 5.3 does.
 
 
+class Fitted(NamedTuple):
+    """Which loops are iterated, and which edges cut."""
+
+    loops: tuple[IteratedLoop, ...]
+    cuts: frozenset[int]
+    paths: int  # how many paths the routine has then
+    most: int = 0  # a lower threshold changes nothing unless it is less
+
+
 def fit(
     cfg: ControlFlowGraph,
     dfs: DepthFirst,
@@ -229,8 +252,21 @@ def fit(
     path_limit: int | None,
     total_limit: int | None,
 ) -> Unrolled:
-    """Return the unrolled graph, of loops with the k asked for, within the limits: as for
-    `numbering.find_cut_edges`.
+    """Return the unrolled graph of what `choose` chooses."""
+    chosen = choose(cfg, dfs, loops, path_limit, total_limit)
+    return unroll(cfg, dfs, chosen.loops, chosen.cuts)
+
+
+@remembers_recent
+def choose(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    loops: Sequence[IteratedLoop],
+    path_limit: int | None,
+    total_limit: int | None,
+) -> Fitted:
+    """Choose the loops to iterate, with up to the k asked for, and the edges to cut, within the
+    limits: as for `numbering.find_cut_edges`.
     """
     if path_limit is not None and path_limit < 1:
         raise ValueError(f"path limit {path_limit} is less than 1")
@@ -242,32 +278,38 @@ def fit(
     # as `pp` cuts them.
     threshold = limit
     while True:
-        unrolled = _within(cfg, dfs, loops, threshold)
-        if unrolled is None:
-            return unroll(cfg, dfs, (), find_cut_edges(make_dag(cfg, dfs), path_limit, total_limit))
-        if limit is None or threshold is None or number_iterations(unrolled).total <= limit:
-            return unrolled
+        fitted = _within(cfg, dfs, loops, threshold)
+        if fitted is None:
+            cuts = frozenset(find_cut_edges(make_dag(cfg, dfs), path_limit, total_limit))
+            return Fitted((), cuts, number(make_dag(cfg, dfs, cuts)).total)
+        if limit is None or threshold is None or fitted.paths <= limit:
+            return fitted
         if threshold == 1:
             loops = ()
         threshold = max(threshold // 2, 1)
+        while threshold > max(fitted.most, 1):  # that would change nothing
+            threshold //= 2
 
 
 def _within(
     cfg: ControlFlowGraph, dfs: DepthFirst, loops: Sequence[IteratedLoop], threshold: int | None
-) -> Unrolled | None:
+) -> Fitted | None:
     """Fit every vertex, leaving acyclic the loops whose paths would be ambiguous; None if no loop
     is left with k > 1.
     """
-    left: set[int] = set()
+    left: frozenset[int] = frozenset()
+    most = 0
     while True:
         usable = [loop for loop in loops if loop.head not in left and loop.iterations > 1]
-        chosen, cuts = _Fitter(cfg, dfs, usable, threshold).fit() if usable else ((), ())
-        if not chosen:
+        fitted = _Fitter(cfg, dfs, usable, threshold).fit() if usable else None
+        if fitted is None or not fitted.loops:
             return None
-        unrolled = unroll(cfg, dfs, chosen, cuts)
-        if not unrolled.ambiguous_loops:
-            return unrolled
-        left |= unrolled.ambiguous_loops
+        removed = removed_edges(dfs, fitted.loops, fitted.cuts)
+        ambiguous = ambiguous_loops(cfg, fitted.loops, removed)
+        most = max(most, fitted.most)
+        if not ambiguous:
+            return fitted._replace(most=most)
+        left |= ambiguous
 
 
 class _Fitter:
@@ -284,13 +326,16 @@ class _Fitter:
         self.loops = {loop.head: loop for loop in loops}
         self.loop_of = {vertex: loop for loop in loops for vertex in loop.body}
         self.dag = make_dag(cfg, dfs)
+        self.target, self.edges = self.dag.columns.target, self.dag.out_edges
         self.num_paths = [0] * cfg.vertex_count
         self.num_paths[cfg.exit] = 1
         self.cuts: list[int] = []
         self.iterations: dict[int, int] = {}
+        self.valid: dict[int, int] = {}  # Paths from a head that make all k iterations
+        self.most = 0
         self.ranks = {vertex: rank for rank, vertex in enumerate(dfs.postorder)}
 
-    def fit(self) -> tuple[tuple[IteratedLoop, ...], Collection[int]]:
+    def fit(self) -> Fitted:
         """Return the loops to iterate and the edges to cut."""
         for vertex in self.dfs.postorder:
             loop = self.loops.get(vertex)
@@ -298,53 +343,71 @@ class _Fitter:
                 self._fit_loop(loop)
             elif vertex not in self.loop_of and vertex != self.cfg.exit:
                 self._fit_vertex(vertex)
-        return with_iterations(self.loops.values(), self.iterations), self.cuts
+        loops = with_iterations(self.loops.values(), self.iterations)
+        removed = removed_edges(self.dfs, loops, self.cuts)
+        begun = set(map(self.cfg.ends[1].__getitem__, self.cuts)) - self.dag.entry_dummy.keys()
+        heads = full_loops(self.cfg, loops, removed)
+        invalid = sum([self.num_paths[head] - self.valid[head] for head in heads])
+        paths = sum([self.num_paths[vertex] for vertex in (self.cfg.entry, *begun)]) - invalid
+        return Fitted(loops, frozenset(self.cuts), paths, self.most)
 
     def _fit_loop(self, loop: IteratedLoop) -> None:
         """Choose k: as many copies, from the last backwards, as have few enough paths."""
         body = sorted(loop.body, key=self.ranks.__getitem__)
-        copies: list[Mapping[int, int]] = []
-        while len(copies) < loop.iterations:
-            after = copies[-1][loop.head] if copies else None
-            counts: dict[int, int] = {}
-            for vertex in body:
-                counts[vertex] = self._paths_in_copy(vertex, loop, counts, after)
-            if self.limit is not None and max(counts.values()) > self.limit:
+        ends, turns, last = self._ways(loop, body)
+        copies, found, counts = 0, last, last
+        while copies < loop.iterations:
+            if copies:
+                after = counts[loop.head]
+                found = {vertex: ends[vertex] + turns[vertex] * after for vertex in body}
+            most = max(found.values())
+            if self.limit is not None and most > self.limit:
                 break
-            copies.append(counts)
-        self.iterations[loop.head] = max(len(copies), 1)
-        if len(copies) > 1:
-            for vertex, count in copies[-1].items():
+            copies, counts, self.most = copies + 1, found, max(self.most, most)
+        self.iterations[loop.head] = max(copies, 1)
+        if copies > 1:
+            for vertex, count in counts.items():
                 self.num_paths[vertex] = count
+            self.valid[loop.head] = turns[loop.head] ** (copies - 1) * last[loop.head]
         else:
             for vertex in body:
                 self._fit_vertex(vertex)
 
-    def _paths_in_copy(
-        self, vertex: int, loop: IteratedLoop, counts: Mapping[int, int], after: int | None
-    ) -> int:
-        """Count the paths from a vertex in one copy; `after` are those from the next one's head."""
-        # In the last copy `after` is None: a back edge ends a path there, as removed edges do.
-        total, ends = 0, 0
-        for edge in self.cfg.out_edges[vertex]:
-            target = self.cfg.edges[edge].target
-            if edge in self.dfs.self_loops:
-                continue
-            if edge in loop.back_edges:
-                total += after or 0
-                ends = 1 if after is None else ends
-            elif edge in self.dfs.back_edges:
-                ends = 1
-            else:
-                total += counts[target] if target in loop.body else self.num_paths[target]
-        return total + ends
+    def _ways(
+        self, loop: IteratedLoop, body: Iterable[int]
+    ) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
+        """Count, by vertex of a copy, the paths that do not go on to the next, the ways that do,
+        and the paths in the last copy, where back edges end them, as removed edges do in all.
+        """
+        target, num_paths = self.cfg.ends[1], self.num_paths
+        ends: dict[int, int] = {}
+        turns: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for vertex in body:
+            end = turn = here = removed = back = 0
+            for edge in self.cfg.out_edges[vertex]:
+                to = target[edge]
+                if edge in self.dfs.self_loops:
+                    continue
+                if edge in loop.back_edges:
+                    turn, back = turn + 1, 1
+                elif edge in self.dfs.back_edges:
+                    removed = 1
+                elif to in loop.body:
+                    end, turn, here = end + ends[to], turn + turns[to], here + last[to]
+                else:
+                    end, here = end + num_paths[to], here + num_paths[to]
+            ends[vertex], turns[vertex] = end + removed, turn
+            last[vertex] = here + max(removed, back)
+        return ends, turns, last
 
     def _fit_vertex(self, vertex: int) -> None:
         """Count the paths from a vertex; cut its edges where they are too many (EPP 5.3)."""
-        target = self.dag.columns.target
-        total = sum([self.num_paths[target[edge]] for edge in self.dag.out_edges[vertex]])
+        total = sum([self.num_paths[self.target[edge]] for edge in self.edges[vertex]])
         if self.limit is not None and total > self.limit and vertex != self.cfg.entry:
             chosen, left = cuts_at(self.dag, vertex)
             self.cuts += chosen
             total = left if chosen else total
+        elif total > self.most and vertex != self.cfg.entry:
+            self.most = total
         self.num_paths[vertex] = total

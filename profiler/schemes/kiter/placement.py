@@ -10,15 +10,23 @@ accumulator each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import sub
 
 from simprof.profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
-    maximum_spanning_tree,
+    find_tree,
 )
 from simprof.profiler.plan.actions import Action, AddRegister, CountPath
-from simprof.profiler.plan.placement import Detours, Placement, choose_steps, with_edge_counters
+from simprof.profiler.plan.placement import (
+    Detours,
+    Placement,
+    choose_steps,
+    place,
+    with_edge_counters,
+)
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
@@ -26,7 +34,7 @@ from simprof.profiler.schemes.kiter.actions import (
     LeaveLoop,
     NextIteration,
 )
-from simprof.profiler.schemes.kiter.numbering import IterationNumbering
+from simprof.profiler.schemes.kiter.numbering import IterationNumbering, compensated_vertices
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
 from simprof.simulator.values import dataclass
 
@@ -40,16 +48,17 @@ class IterationIncrements(ChordIncrements):
     @property
     def greatest(self) -> int:
         """The greatest absolute constant in the code."""
-        pairs = zip(self.increments, self.compensation, strict=True)
-        return max((max(abs(i), abs(c), abs(i - c)) for i, c in pairs), default=0)
+        less = map(sub, self.increments, self.compensation)
+        return max(map(abs, chain(self.increments, self.compensation, less)), default=0)
 
 
 def dummy_tree(unrolled: Unrolled) -> SpanningTree:
     """Return a tree of dummy edges alone, which removes them as KITER 4.1 does."""
-    real = [edge.id for edge in unrolled.edges if edge.cfg_edge is not None]
-    ends = [(edge.source, edge.target) for edge in unrolled.edges]
+    source, target, cfg_edge, *_ = unrolled.columns
+    real = [edge for edge, stood_for in enumerate(cfg_edge) if stood_for >= 0]
     root = (unrolled.cfg.exit, unrolled.cfg.entry)
-    return maximum_spanning_tree(unrolled.vertex_count, ends, [0.0] * len(ends), root, real)
+    weights = [0.0] * len(source)
+    return find_tree(unrolled.vertex_count, source, target, weights, root, real)
 
 
 def tree_weights(
@@ -57,18 +66,16 @@ def tree_weights(
 ) -> tuple[float, ...]:
     """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight."""
     # For a `dummy_tree` one dummy edge is as good as another.
-    return (0.0,) * len(unrolled.edges) if tree.excluded else unrolled.edge_weights(weights)
+    return (0.0,) * len(tree.ends) if tree.excluded else unrolled.edge_weights(weights)
 
 
 def entry_values(numbering: IterationNumbering) -> list[int]:
     """Return Val by edge of the unrolled graph, less what is compensated at ENTRY."""
     # Whatever begins with an edge at ENTRY is compensated on it, always.
-    unrolled = numbering.unrolled
-    at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
-    return [
-        value - (numbering.compensation[edge] if edge in at_entry else 0)
-        for edge, value in enumerate(numbering.values)
-    ]
+    unrolled, values = numbering.unrolled, list(numbering.values)
+    for edge in unrolled.out_edges[unrolled.cfg.entry]:
+        values[edge] -= numbering.compensation[edge]
+    return values
 
 
 def iteration_increments(
@@ -78,20 +85,20 @@ def iteration_increments(
     where `weights` by control-flow edge are given.
     """
     unrolled = numbering.unrolled
-    at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
     values = entry_values(numbering)
     potential = chord_increments(tree, values).potential
+    columns = zip(values, unrolled.columns.source, unrolled.columns.target, strict=True)
     increments = tuple(
-        values[edge.id] + potential[edge.source] - potential[edge.target] for edge in unrolled.edges
+        [value + potential[source] - potential[target] for value, source, target in columns]
     )
     # On exit edges the accumulators of compensated paths are about to be dropped.
-    compensation = tuple(
-        0 if edge.id in at_entry or unrolled.leaves(edge) else numbering.compensation[edge.id]
-        for edge in unrolled.edges
-    )
-    if weights is not None:
-        compensation = _moved(unrolled, compensation, weights)
-    return IterationIncrements(increments, potential, compensation)
+    compensation = list(numbering.compensation)
+    for edge in (*unrolled.leaving, *unrolled.out_edges[unrolled.cfg.entry]):
+        compensation[edge] = 0
+    moved = tuple(compensation)
+    if weights is not None and unrolled.full_loops:  # nothing else is ever compensated
+        moved = _moved(unrolled, compensation, weights)
+    return IterationIncrements(increments, potential, moved)
 
 
 def _moved(
@@ -99,30 +106,21 @@ def _moved(
 ) -> tuple[int, ...]:
     """Move compensation off busy edges, by event counting on the compensated part of each loop."""
     # That part begins with the head's entry dummy and ends where copy k begins. Sums over its ways
-    # stay as they are; nothing else is ever compensated.
-    inside = frozenset(
-        vertex
-        for vertex, copy in enumerate(unrolled.copies)
-        for loop in [unrolled.loop_of.get(copy.vertex)]
-        if loop is not None
-        and loop.head in unrolled.full_loops
-        and copy.iteration < loop.iterations
-    )
+    # stay as they are.
+    inside, begins = compensated_vertices(unrolled), unrolled.compensated_dummies
     entry, exit_vertex = unrolled.cfg.entry, unrolled.cfg.exit
-    ends = [
-        (e.source if e.source in inside else entry, e.target if e.target in inside else entry)
-        for e in unrolled.edges
-    ]
-    excluded = [
-        e.id
-        for e in unrolled.edges
-        if unrolled.leaves(e)
-        or (e.source not in inside and unrolled.entry_dummy.get(e.target) != e.id)
-        or ends[e.id] == (entry, entry)
-    ]
-    tree = maximum_spanning_tree(
-        len(unrolled.copies), ends, unrolled.edge_weights(weights), (exit_vertex, entry), excluded
+    source, target = (
+        [vertex if vertex in inside else entry for vertex in ends]
+        for ends in (unrolled.columns.source, unrolled.columns.target)
     )
+    excluded = [
+        edge
+        for edge, (begin, end) in enumerate(zip(source, target, strict=True))
+        if begin == end or edge in unrolled.leaving or (begin == entry and edge not in begins)
+    ]
+    by_edge = unrolled.edge_weights(weights)
+    root = exit_vertex, entry
+    tree = find_tree(unrolled.vertex_count, source, target, by_edge, root, excluded)
     return chord_increments(tree, compensation).increments
 
 
@@ -135,6 +133,8 @@ def place_iterations(
     """Place what `iteration_increments` made of a spanning tree; `counted_edges` get counters of
     their own, as self-loops always do (EPP 4.1).
     """
+    if not unrolled.loops:
+        return place(unrolled, tree, increments.increments, counted_edges)
     placer = _Placer(unrolled, tree, increments)
     actions = {edge: placer.actions(edge) for edge in {*unrolled.by_cfg_edge, *unrolled.removed}}
     counters = tuple(sorted({*counted_edges, *unrolled.dfs.self_loops}))
@@ -151,16 +151,12 @@ class _Placer:
         self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
     ) -> None:
         self.unrolled = unrolled
-        begins = frozenset(unrolled.entry_dummy.values())
-        self.increments = [
-            increment - (increments.compensation[edge] if edge in begins else 0)
-            for edge, increment in enumerate(increments.increments)
-        ]
+        self.increments = list(increments.increments)
+        for edge in unrolled.entry_dummy.values():
+            self.increments[edge] -= increments.compensation[edge]
         self.compensation = increments.compensation
         self.back = {edge for loop in unrolled.loops for edge in loop.back_edges}
-        iterated = frozenset(
-            at for at, copy in enumerate(unrolled.copies) if copy.vertex in unrolled.loop_of
-        )
+        iterated = frozenset(chain.from_iterable(unrolled.copies_of.values()))
         # EPP's figure 8 stops at the loops: `r=c` moved down into a loop, or a count moved up into
         # it, would be executed in every iteration.
         around = Detours(joins=iterated, leaves=iterated)

@@ -46,7 +46,12 @@ from simprof.profiler.schemes.kiter.choice import (
     LoopChoice,
     limited_loops,
 )
-from simprof.profiler.schemes.kiter.numbering import IterationNumbering, fit, number_iterations
+from simprof.profiler.schemes.kiter.numbering import (
+    IterationNumbering,
+    choose,
+    fit,
+    number_iterations,
+)
 from simprof.profiler.schemes.kiter.placement import (
     IterationIncrements,
     dummy_tree,
@@ -96,9 +101,7 @@ class IterationPlan(ExactPathPlan):
     @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without limits: each loop has the k asked for."""
-        if not self.cut_edges and by_back_edges(self.asked) == by_back_edges(self.loops):
-            return self.numbering.total  # the limits have changed nothing
-        return number_iterations(fit(self.cfg, self.dag.dfs, self.asked, None, None)).total
+        return choose(self.cfg, self.dag.dfs, self.asked, None, None).paths
 
     @property
     def loops(self) -> tuple[IteratedLoop, ...]:
@@ -274,7 +277,7 @@ def plan_kiter(
     unrolled = fit(cfg, dfs, iterated, path_limit, total_limit)
     got = unlimited = by_back_edges(unrolled.loops)
     if got != by_back_edges(iterated):
-        unlimited = by_back_edges(fit(cfg, dfs, iterated, None, None).loops)
+        unlimited = by_back_edges(choose(cfg, dfs, iterated, None, None).loops)
     made = Making(edge_weights, table, event_counting, hash_above)
     limited = limited_loops(cfg, dfs, asked, innermost, cold, got, unlimited)
     return made.plan(unrolled, iterated, tuple(limited))
@@ -336,10 +339,9 @@ def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
     """Return `plan`, or one that does nothing where there would be more than `paths` (KITER 6)."""
     # The paper stops profiling a routine with more than 60,000 paths; without this option k is
     # lowered, and edges are cut, until the path limit is kept.
-    total = plan.untruncated_paths
-    if paths is None or total <= paths:
+    if paths is None or plan.untruncated_paths <= paths:
         return plan
-    return GivenUpPlan(plan.cfg, InstrumentationPlan({}), plan.weights, total)
+    return GivenUpPlan(plan.cfg, InstrumentationPlan({}), plan.weights, plan.untruncated_paths)
 
 
 # -- Edge counts from the counts of k-iteration paths

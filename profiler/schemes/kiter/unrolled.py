@@ -18,14 +18,16 @@ entry dummy, exit dummy
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate, chain
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag, DagEdge
+from simprof.profiler.graphs.dag import Dag, DagColumns, make_dag
 from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
 from simprof.simulator.values import dataclass
 
@@ -34,7 +36,7 @@ from simprof.simulator.values import dataclass
 # Loops with one head and nested bodies are nested loops, as in KITER figure 8; the others that
 # share a head are one loop with several tails. A loop is left acyclic that has another loop, or
 # part of an irreducible one, inside, or whose paths would not tell how often its edges were
-# executed (`Unrolled.ambiguous_loops`). Self-loops are no loops here: they have counters of their
+# executed (`ambiguous_loops`). Self-loops are no loops here: they have counters of their
 # own (KITER 3; EPP 4.1).
 
 
@@ -111,17 +113,46 @@ class Copy(NamedTuple):
 class Unrolled(Dag):
     """A control-flow graph without cycles, its iterated loops unrolled."""
 
-    # Vertices keep their ids in copy 1; those of other copies follow. Real edges are in control-
-    # flow order, then by copy.
+    # Vertices keep their ids in copy 1; those of other copies follow, by loop, copy and block. Real
+    # edges are in control-flow order, then by copy.
     loops: tuple[IteratedLoop, ...]  # The iterated loops; their bodies are disjoint.
-    copies: tuple[Copy, ...]  # By vertex
-    # The vertices, targets before sources; the copies of a loop are together, the last first.
-    order: tuple[int, ...]
 
     @property
     def vertex_count(self) -> int:
         """Number of vertex ids."""
-        return len(self.copies)
+        more = sum([(loop.iterations - 1) * len(loop.body) for loop in self.loops])
+        return self.cfg.vertex_count + more
+
+    @cached_property
+    def copies(self) -> tuple[Copy, ...]:
+        """What each vertex is a copy of."""
+        more = [
+            Copy(vertex, iteration)
+            for loop in self.loops
+            for iteration in range(2, loop.iterations + 1)
+            for vertex in sorted(loop.body)
+        ]
+        return (*(Copy(vertex, 1) for vertex in range(self.cfg.vertex_count)), *more)
+
+    @cached_property
+    def copies_of(self) -> Mapping[int, tuple[int, ...]]:
+        """The copies of each block of an iterated loop."""
+        return _copies_of(self.cfg, self.loops)
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The vertices, targets before sources; the copies of a loop are together, last first."""
+        order, ranks = [self.cfg.exit], {v: rank for rank, v in enumerate(self.dfs.postorder)}
+        for vertex in self.dfs.postorder:  # A head comes after all that its loop's exits lead to.
+            loop = self.loop_of.get(vertex)
+            if loop is None:
+                if vertex != self.cfg.exit:
+                    order.append(vertex)
+            elif vertex == loop.head:
+                body = sorted(loop.body, key=ranks.__getitem__)
+                for copies in reversed([*zip(*map(self.copies_of.__getitem__, body), strict=True)]):
+                    order += copies
+        return tuple(order)
 
     @property
     def topological(self) -> tuple[int, ...]:
@@ -141,66 +172,101 @@ class Unrolled(Dag):
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
         """Control-flow edge -> its edges here, by copy; absent where it is removed."""
         copies_of: defaultdict[int, list[int]] = defaultdict(list)
-        for edge in self.edges:
-            if edge.cfg_edge is not None:
-                copies_of[edge.cfg_edge].append(edge.id)
+        for number, edge in enumerate(self.columns.cfg_edge):
+            if edge >= 0:
+                copies_of[edge].append(number)
         return {edge: tuple(copies) for edge, copies in copies_of.items()}
 
     @cached_property
     def full_loops(self) -> frozenset[int]:
         """Heads of the iterated loops whose paths from the head make all k iterations."""
-        # Only its back edges begin paths at such a head. Where removed edges lead to the head too,
-        # paths begin there that may leave the loop in any iteration, and all those are valid.
-        entered = {self.cfg.edges[edge].target for edge in self.removed}
-        return frozenset(loop.head for loop in self.loops) - entered
+        return full_loops(self.cfg, self.loops, self.removed)
 
     @cached_property
-    def ambiguous_loops(self) -> frozenset[int]:
-        """Heads of loops whose paths do not tell how often each edge was executed."""
-        # A path that begins at the head may have been begun by another edge than the loop's, and
-        # one that ends at a tail may have been ended by another.
-        ended = {self.cfg.edges[edge].source for edge in self.removed}
-        return frozenset(
-            loop.head
-            for loop in self.loops
-            if loop.head not in self.full_loops
-            and any(self.cfg.edges[edge].source in ended for edge in loop.back_edges)
-        )
+    def compensated_dummies(self) -> frozenset[int]:
+        """The entry dummies of `full_loops`."""
+        return frozenset(self.entry_dummy[head] for head in self.full_loops)
 
     def copy(self, vertex: int, iteration: int) -> int:
         """Return the vertex that is this copy of a control-flow vertex."""
-        return self._ids[vertex, iteration]
+        return self.copies_of[vertex][iteration - 1] if vertex in self.copies_of else vertex
 
     @cached_property
-    def _ids(self) -> Mapping[tuple[int, int], int]:
-        return {copy: vertex for vertex, copy in enumerate(self.copies)}
-
-    def leaves(self, edge: DagEdge) -> bool:
-        """Whether the edge leaves an iterated loop otherwise than by its k-th back edge."""
-        loop = self.loop_of.get(self.copies[edge.source].vertex)
-        if loop is None:
-            return False
-        if edge.cfg_edge is None:
-            return self.copies[edge.source].iteration < loop.iterations
-        return self.cfg.edges[edge.cfg_edge].target not in loop.body
+    def leaving(self) -> frozenset[int]:
+        """The edges that leave an iterated loop otherwise than by its k-th back edge."""
+        (_, target), cfg_edge, found = self.cfg.ends, self.columns.cfg_edge, set()
+        for loop in self.loops:
+            for copies in map(self.copies_of.__getitem__, loop.body):
+                for copy in copies:
+                    for number in self.out_edges[copy]:
+                        edge = cfg_edge[number]
+                        if copy != copies[-1] if edge < 0 else target[edge] not in loop.body:
+                            found.add(number)
+        return frozenset(found)
 
     def edge_weights(self, weights: Sequence[float]) -> tuple[float, ...]:
         """Weights from those of control-flow edges: what an increment on the edge would cost."""
         # Every copy of an edge costs what the edge does. The back edge of an iterated loop sets and
         # reads accumulators anyway, so what its dummies add to that costs nothing.
-        free = {edge for loop in self.loops for edge in loop.back_edges}
-        return tuple(
-            weights[edge.cfg_edge]
-            if edge.cfg_edge is not None
-            else sum(weights[ended] for ended in edge.stands_for if ended not in free)
-            for edge in self.edges
-        )
+        paid = list(weights)
+        for loop in self.loops:
+            for edge in loop.back_edges:
+                paid[edge] = 0
+        real = len(self.columns.cfg_edge) + 1 - len(self.columns.first)  # dummies are the last
+        copied = map(weights.__getitem__, self.columns.cfg_edge[:real])
+        return (*copied, *super().edge_weights(paid)[real:])
 
     def validate(self) -> None:
         """Check what holds of every acyclic graph, and that iterated loops are disjoint."""
         super().validate()
         bodies = sum(len(loop.body) for loop in self.loops)
         assert len(self.loop_of) == bodies, "a block is in two iterated loops"
+
+
+def removed_edges(
+    dfs: DepthFirst, loops: Iterable[IteratedLoop], cuts: Collection[int]
+) -> tuple[int, ...]:
+    """Return the edges that are removed where these loops are iterated and `cuts` are cut."""
+    back = dfs.back_edges.difference(dfs.self_loops, *(loop.back_edges for loop in loops))
+    return tuple(sorted(back.union(cuts)))
+
+
+def full_loops(
+    cfg: ControlFlowGraph, loops: Iterable[IteratedLoop], removed: Iterable[int]
+) -> frozenset[int]:
+    """Return `Unrolled.full_loops`."""
+    # Only its back edges begin paths at such a head. Where removed edges lead to the head too,
+    # paths begin there that may leave the loop in any iteration, and all those are valid.
+    entered = set(map(cfg.ends[1].__getitem__, removed))
+    return frozenset([loop.head for loop in loops]) - entered
+
+
+def ambiguous_loops(
+    cfg: ControlFlowGraph, loops: Iterable[IteratedLoop], removed: Iterable[int]
+) -> frozenset[int]:
+    """Return the heads of loops whose paths do not tell how often each edge was executed."""
+    # A path that begins at the head may have been begun by another edge than the loop's, and
+    # one that ends at a tail may have been ended by another.
+    source, full = cfg.ends[0], full_loops(cfg, loops, removed)
+    ended = set(map(source.__getitem__, removed))
+    return frozenset(
+        loop.head
+        for loop in loops
+        if loop.head not in full and any(source[edge] in ended for edge in loop.back_edges)
+    )
+
+
+def _copies_of(
+    cfg: ControlFlowGraph, loops: Iterable[IteratedLoop]
+) -> Mapping[int, tuple[int, ...]]:
+    found, begin = {}, cfg.vertex_count
+    for loop in loops:
+        width = len(loop.body)
+        end = begin + (loop.iterations - 1) * width
+        for second, vertex in enumerate(sorted(loop.body), begin):
+            found[vertex] = (vertex, *range(second, end, width))
+        begin = end
+    return found
 
 
 def unroll(
@@ -212,113 +278,69 @@ def unroll(
     """Return the unrolled graph of disjoint innermost loops with k >= 2; `cut_edges`, from vertices
     outside of them, are removed too. ValueError if one cannot be cut, or a loop not be iterated.
     """
-    cuts = frozenset(cut_edges)
+    cuts, loops = frozenset(cut_edges), tuple(loops)
+    source, target = cfg.ends
     inside = {vertex for loop in loops for vertex in loop.body}
     if any(loop.iterations < 2 for loop in loops):
         raise ValueError(f"{cfg.name}: an iterated loop needs at least 2 iterations")
     if cuts & dfs.back_edges or any(
-        cfg.edges[edge].target == cfg.exit or cfg.edges[edge].source in inside for edge in cuts
+        target[edge] == cfg.exit or source[edge] in inside for edge in cuts
     ):
         raise ValueError(f"{cfg.name}: back edges, edges to EXIT and in loops cannot be cut")
-    return _Unroller(cfg, dfs, tuple(loops), cuts).build()
+    if loops:
+        removed = removed_edges(dfs, loops, cuts)
+        columns = _unrolled(cfg, dfs, loops, removed)
+    else:
+        dag = make_dag(cfg, dfs, cuts)
+        columns, removed = dag.columns, dag.removed
+    return Unrolled.of_columns(cfg, dfs, columns, removed, tuple(sorted(cuts)), loops=loops)
 
 
-class _Unroller:
-    """Collects the vertices and edges of the unrolled graph."""
-
-    def __init__(
-        self,
-        cfg: ControlFlowGraph,
-        dfs: DepthFirst,
-        loops: tuple[IteratedLoop, ...],
-        cuts: frozenset[int],
-    ) -> None:
-        self.cfg, self.dfs, self.loops, self.cuts = cfg, dfs, loops, cuts
-        self.loop_of = {vertex: loop for loop in loops for vertex in loop.body}
-        self.back = {edge for loop in loops for edge in loop.back_edges}
-        self.removed = tuple(sorted((dfs.back_edges - dfs.self_loops - self.back) | cuts))
-        self.copies = [Copy(vertex, 1) for vertex in range(cfg.vertex_count)]
-        # By vertex and iteration: plain tuples find what named ones do, and are made sooner
-        self.ids: dict[tuple[int, int], int] = {
-            copy: vertex for vertex, copy in enumerate(self.copies)
-        }
-        for loop in loops:
-            for iteration in range(2, loop.iterations + 1):
-                for vertex in sorted(loop.body):
-                    self.ids[Copy(vertex, iteration)] = len(self.copies)
-                    self.copies.append(Copy(vertex, iteration))
-        self.edges: list[DagEdge] = []
-
-    def build(self) -> Unrolled:
-        """Return the graph."""
-        gone = {*self.removed, *self.dfs.self_loops}
-        for edge in self.cfg.edges:
-            if edge.source in self.dfs.reached and edge.id not in gone:
-                self._add_real(edge.id)
-        self._add_dummies()
-        return Unrolled(
-            self.cfg,
-            self.dfs,
-            tuple(self.edges),
-            self.removed,
-            tuple(sorted(self.cuts)),
-            self.loops,
-            tuple(self.copies),
-            tuple(self._order()),
-        )
-
-    def _add(
-        self,
-        source: tuple[int, int],
-        target: tuple[int, int],
-        cfg_edge: int | None,
-        stands_for: Iterable[int] = (),
-    ) -> None:
-        ends = self.ids[source], self.ids[target]
-        self.edges.append(DagEdge(len(self.edges), *ends, cfg_edge, tuple(stands_for)))
-
-    def _add_real(self, cfg_edge: int) -> None:
-        _, source, target, _ = self.cfg.edges[cfg_edge]
-        loop = self.loop_of.get(source)
-        if loop is None:  # first copies have the numbers of what they are copies of
-            self.edges.append(DagEdge(len(self.edges), source, target, cfg_edge))
-            return
-        step = int(cfg_edge in self.back)
-        for iteration in range(1, loop.iterations - step + 1):
-            to = target, iteration + step if target in loop.body else 1
-            self._add((source, iteration), to, cfg_edge)
-
-    def _add_dummies(self) -> None:
-        starts: defaultdict[int, list[int]] = defaultdict(list)
-        ends: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-        for edge in sorted({*self.removed, *self.back}):
-            _, source, target, _ = self.cfg.edges[edge]
-            starts[target].append(edge)
-            loop = self.loop_of.get(source)
-            last = loop.iterations if loop is not None else 1
-            first = last if edge in self.back else 1
-            for iteration in range(first, last + 1):
-                ends[source, iteration].append(edge)
-        inner = {edge.source for edge in self.edges} | {self.cfg.exit}
-        for vertex in self.dfs.preorder:
-            if vertex not in inner:
-                ends.setdefault((vertex, 1), [])
-        entry, exit_copy = (self.cfg.entry, 1), (self.cfg.exit, 1)
-        for target, edges in starts.items():
-            self._add(entry, (target, 1), None, edges)
-        for source_copy, edges in ends.items():
-            self._add(source_copy, exit_copy, None, edges)
-
-    def _order(self) -> Iterable[int]:
-        """Yield vertices, targets first: a loop's head comes after all that its exits lead to."""
-        yield self.cfg.exit
-        heads = {loop.head: loop for loop in self.loops}
-        ranks = {vertex: rank for rank, vertex in enumerate(self.dfs.postorder)}
-        for vertex in self.dfs.postorder:
-            loop = heads.get(vertex)
-            if loop is not None:
-                for iteration in range(loop.iterations, 0, -1):
-                    for inner in sorted(loop.body, key=ranks.__getitem__):
-                        yield self.ids[inner, iteration]
-            elif vertex not in self.loop_of and vertex != self.cfg.exit:
-                yield vertex
+def _unrolled(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    loops: tuple[IteratedLoop, ...],
+    removed: tuple[int, ...],
+) -> DagColumns:
+    """Return the edges of the unrolled graph of one loop or more."""
+    (sources, targets), copies_of = cfg.ends, _copies_of(cfg, loops)
+    loop_of = {vertex: loop for loop in loops for vertex in loop.body}
+    back = {edge for loop in loops for edge in loop.back_edges}
+    left_out, reached = dfs.self_loops.union(removed), dfs.reached
+    source, target, cfg_edge = array("q"), array("q"), array("q")
+    live = {cfg.exit}  # and whatever an edge leaves in copy 1
+    for edge, (begin, end) in enumerate(zip(sources, targets, strict=True)):
+        if begin not in reached or edge in left_out:
+            continue
+        live.add(begin)
+        loop = loop_of.get(begin)
+        if loop is None:
+            source.append(begin)
+            target.append(end)
+            cfg_edge.append(edge)
+            continue
+        copies: Sequence[int] = copies_of[begin]
+        ends: Sequence[int] = copies_of[end] if end in loop.body else (end,) * len(copies)
+        if edge in back:
+            copies, ends = copies[:-1], ends[1:]
+        source.extend(copies)
+        target.extend(ends)
+        cfg_edge.extend([edge] * len(copies))
+    # The dummies, by source and target, with what they stand for
+    begins: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    stops: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for edge in sorted(back.union(removed)):
+        begins[cfg.entry, targets[edge]].append(edge)
+        copies = copies_of.get(sources[edge], (sources[edge],))
+        for copy in copies[-1:] if edge in back else copies:
+            stops[copy, cfg.exit].append(edge)
+    for vertex in dfs.preorder:
+        if vertex not in live:
+            stops.setdefault((vertex, cfg.exit), [])
+    dummies = [*begins.items(), *stops.items()]
+    source.extend([begin for (begin, _), _ in dummies])
+    target.extend([end for (_, end), _ in dummies])
+    cfg_edge.extend([-1] * len(dummies))
+    standing = [edges for _, edges in dummies]
+    first = array("q", accumulate(map(len, standing), initial=0))
+    return DagColumns(source, target, cfg_edge, first, array("q", chain(*standing)))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.plan.actions import Execution
@@ -12,7 +13,9 @@ from simprof.profiler.plan.interpret import ExecutedWalk, execute, follow
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.kiter.choice import read_choices
+from simprof.profiler.schemes.kiter.numbering import Fitted, _within, choose, number_iterations
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
+from simprof.profiler.schemes.kiter.unrolled import innermost_loops, unroll
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.profiler.schemes.registry import make_plan
 from simprof.simulator.errors import UsageError
@@ -453,6 +456,24 @@ def test_no_such_path() -> None:
     for number in (-1, 23):
         with pytest.raises(ValueError, match="no path"):
             plan.decode(number)
+
+
+@pytest.mark.seeds(range(200))
+def test_choices_within_limits(seed: int) -> None:
+    """Paths are counted without numbering them; thresholds are left out that change nothing."""
+    rng = random.Random(seed)
+    cfg = random_loops(rng, 9) if seed % 2 else random_graph(rng)
+    dfs = depth_first(cfg)
+    loops = innermost_loops(cfg, dfs, rng.randint(2, 4))
+    for limit in (None, 1, 2, 5, 10, 20, 50):
+        found = choose(cfg, dfs, loops, limit, None)
+        unrolled = unroll(cfg, dfs, found.loops, found.cuts)
+        assert found.paths == number_iterations(unrolled).total
+        thresholds = (limit and max(limit >> bits, 1) for bits in range(7))
+        each = [_within(cfg, dfs, loops, threshold) for threshold in thresholds]
+        fitting = (x for x in each if x is None or limit is None or x.paths <= limit)
+        first = next(fitting, None) or Fitted((), found.cuts, found.paths)
+        assert found[:3] == first[:3]
 
 
 # What event counting saves
