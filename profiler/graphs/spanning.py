@@ -201,9 +201,7 @@ def maximum_spanning_tree(
     `ends`: (source, target) by edge. `root_edge`: (EXIT, ENTRY), which is put into the tree first,
     or None. `excluded`: Edges that may not be in the tree.
     """
-    if not ends:
-        return SpanningTree(vertex_count, (), (), frozenset(excluded), root_edge)
-    source, target = zip(*ends, strict=True)
+    source, target = zip(*ends, strict=True) if ends else ((), ())
     check_vertices(vertex_count, source, target)
     return find_tree(vertex_count, source, target, weights, root_edge, excluded)
 
@@ -218,6 +216,8 @@ def find_tree(
 ) -> SpanningTree:
     """Do what `maximum_spanning_tree` does, with known vertices at both ends, by edge."""
     edges = len(source)
+    if not edges:
+        return SpanningTree(vertex_count, (), (), frozenset(excluded), root_edge)
     barred = [0] * edges
     for edge in excluded:
         barred[edge] = 1

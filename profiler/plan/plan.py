@@ -97,7 +97,9 @@ class InstrumentationPlan:
         """
         guards: dict[int, Guard] = {}
         for edge, actions in self.actions.items():
-            for guard in filter(None, (action.guard for action in actions)):
+            for action in actions:
+                if (guard := action.guard) is None:
+                    continue
                 if edge in guards:
                     raise ValueError(f"edge {edge} has two guarded actions")
                 guards[edge] = guard

@@ -143,9 +143,9 @@ def branch_codes(dag: Dag, numbering: PathNumbering) -> BranchCodes:
     # word, to which its labels go; on the way to a vertex of a later word that word starts anew
     # with the value 1, which tells how many bits follow. Words passed over are 0; words behind the
     # path's last count as 0.
-    order, widths = _labels(dag, numbering)
+    order, widths, longest = _labels(dag, numbering)
     starts = dag.out_edges[dag.cfg.entry]
-    initial, largest = _initial_values(dag, order, widths, starts)
+    initial, largest = _initial_values(dag, order, widths, longest)
     if initial is not None:
         words = (0,) * dag.cfg.vertex_count
         return BranchCodes(dag, order, widths, words, 1, initial, 0, largest)
@@ -157,44 +157,44 @@ def branch_codes(dag: Dag, numbering: PathNumbering) -> BranchCodes:
 
 def _labels(
     dag: Dag, numbering: PathNumbering
-) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
-    """Return each vertex's edges by label, and the labels' widths."""
+) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], list[int]]:
+    """Return each vertex's edges by label, the labels' widths, and the most bits up to EXIT."""
     longest = [0] * dag.cfg.vertex_count
     widths = [0] * dag.cfg.vertex_count
-    order: list[tuple[int, ...]] = [()] * dag.cfg.vertex_count
-
-    def bits_and_paths(edge: int) -> tuple[int, int]:
-        target = dag.edges[edge].target
-        return longest[target], numbering.num_paths[target]
-
+    order = list(dag.out_edges)
+    target, paths = dag.columns.target, numbering.num_paths
     for vertex in reversed(dag.topological[:-1]):
-        order[vertex] = tuple(sorted(dag.out_edges[vertex], key=bits_and_paths))
-        if vertex != dag.cfg.entry:
-            # EPP says that bit tracing takes the least possible number of bits. That holds where
-            # all predicates of a path are balanced. A path past k early ways out takes k bits
-            # though there are k + 1 paths.
-            widths[vertex] = (len(order[vertex]) - 1).bit_length()
-        longest[vertex] = widths[vertex] + bits_and_paths(order[vertex][-1])[0]
-    return tuple(order), tuple(widths)
+        edges = order[vertex]
+        if len(edges) > 1:
+            edges = order[vertex] = tuple(
+                sorted(edges, key=lambda edge: (longest[target[edge]], paths[target[edge]]))
+            )
+            if vertex != dag.cfg.entry:
+                # EPP says that bit tracing takes the least possible number of bits. That holds
+                # where all predicates of a path are balanced. A path past k early ways out takes k
+                # bits though there are k + 1 paths.
+                widths[vertex] = (len(edges) - 1).bit_length()
+        longest[vertex] = widths[vertex] + longest[target[edges[-1]]]
+    return tuple(order), tuple(widths), longest
 
 
 def _words(dag: Dag, widths: Sequence[int], start_length: int) -> tuple[int, ...]:
     """Give each vertex the first word in which its labels fit, whatever way led there."""
-    entry, exit_vertex = dag.cfg.entry, dag.cfg.exit
+    entry, exit_vertex, source = dag.cfg.entry, dag.cfg.exit, dag.columns.source
     words = [0] * dag.cfg.vertex_count
     filled = [0] * dag.cfg.vertex_count  # most bits of the word when the vertex is reached
     for vertex in dag.topological[1:]:
         if vertex == exit_vertex:
             continue
-        sources = [dag.edges[edge].source for edge in dag.in_edges[vertex]]
-        fresh = start_length if entry in sources else 1
-        word = max(words[source] for source in sources)
-        ends = [
-            filled[source] + widths[source]
-            for source in sources
-            if source != entry and words[source] == word
-        ]
-        most = max(ends, default=0)
+        fresh, word, most = 1, 0, 0
+        for edge in dag.in_edges[vertex]:
+            before = source[edge]
+            if before == entry:
+                fresh = start_length
+            elif words[before] >= word:
+                end = filled[before] + widths[before]
+                most = end if words[before] > word else max(most, end)
+                word = words[before]
         if max(most, fresh) + widths[vertex] > WORD_BITS:
             word, most = word + 1, fresh
         words[vertex], filled[vertex] = word, max(most, fresh)
@@ -202,19 +202,19 @@ def _words(dag: Dag, widths: Sequence[int], start_length: int) -> tuple[int, ...
 
 
 def _initial_values(
-    dag: Dag, order: Sequence[Sequence[int]], widths: Sequence[int], starts: Sequence[int]
+    dag: Dag, order: Sequence[Sequence[int]], widths: Sequence[int], longest: Sequence[int]
 ) -> tuple[dict[int, int] | None, int | None]:
     """Choose the starts' initial values, those of the longest codes first, each the least.
 
     Returns them and the largest code; None if the codes do not fit a word.
     """
-    spans = _spans(dag, order, widths)
-    if spans is None:
+    if longest[dag.cfg.entry] > WORD_BITS:
         return None, None
+    spans, target = _spans(dag, order, widths), dag.columns.target
     taken = _Taken()
     initial: dict[int, int] = {}
-    for start in sorted(starts, key=lambda edge: -max(spans[dag.edges[edge].target])):
-        by_bits = spans[dag.edges[start].target]
+    for start in sorted(dag.out_edges[dag.cfg.entry], key=lambda edge: -longest[target[edge]]):
+        by_bits = spans[target[start]]
         value = _least_value(by_bits, taken)
         for bits, (low, high) in by_bits.items():
             taken.add((value << bits) + low, (value << bits) + high)
@@ -226,19 +226,23 @@ def _initial_values(
 
 def _spans(
     dag: Dag, order: Sequence[Sequence[int]], widths: Sequence[int]
-) -> list[dict[int, Span]] | None:
+) -> list[dict[int, Span]]:
     """By vertex: bits of labels up to EXIT -> least and greatest labels of that many bits."""
     spans: list[dict[int, Span]] = [{} for _ in range(dag.cfg.vertex_count)]
     spans[dag.cfg.exit] = {0: (0, 0)}
+    target = dag.columns.target
     for vertex in reversed(dag.topological[1:-1]):
+        edges, width = order[vertex], widths[vertex]
+        if not width:  # nothing is appended here
+            spans[vertex] = spans[target[edges[0]]]
+            continue
         at_vertex = spans[vertex]
-        for label, edge in enumerate(order[vertex]):
-            for bits, (low, high) in spans[dag.edges[edge].target].items():
-                length, above = bits + widths[vertex], label << bits
-                if length > WORD_BITS:
-                    return None
-                old = at_vertex.get(length, (above + low, above + high))
-                at_vertex[length] = min(old[0], above + low), max(old[1], above + high)
+        for label, edge in enumerate(edges):
+            for bits, (low, high) in spans[target[edge]].items():
+                # A greater label makes a greater number of so many bits.
+                length, above = bits + width, label << bits
+                least = at_vertex[length][0] if length in at_vertex else above + low
+                at_vertex[length] = least, above + high
     return spans
 
 
@@ -247,11 +251,12 @@ def _least_value(by_bits: Mapping[int, Span], taken: _Taken) -> int:
     # From 1 on, codes of different lengths from one start differ.
     own = sorted(by_bits.values())
     value = 0 if all(a[1] < b[0] for a, b in pairwise(own)) else 1
+    firsts, ends = taken.firsts, taken.ends
     while True:
         for bits, (low, high) in by_bits.items():
-            end = taken.overlap((value << bits) + low, (value << bits) + high)
-            if end is not None:
-                value = max(value + 1, end + 1 - low + (1 << bits) - 1 >> bits)
+            at = bisect_left(ends, (value << bits) + low)
+            if at < len(ends) and firsts[at] <= (value << bits) + high:
+                value = max(value + 1, ends[at] + 1 - low + (1 << bits) - 1 >> bits)
                 break
         else:
             return value
@@ -263,13 +268,6 @@ class _Taken:
     def __init__(self) -> None:
         self.firsts: list[int] = []
         self.ends: list[int] = []
-
-    def overlap(self, first: int, end: int) -> int | None:
-        """Return the end of the first interval that overlaps first .. end; None if none does."""
-        at = bisect_left(self.ends, first)
-        if at == len(self.ends) or self.firsts[at] > end:
-            return None
-        return self.ends[at]
 
     def add(self, first: int, end: int) -> None:
         """Add an interval that overlaps none, and join it with its neighbours."""

@@ -15,17 +15,16 @@ from typing import Any
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
 from simprof.profiler.graphs.paths import (
+    NumberedPaths,
     PathRecord,
-    dag_tree,
+    number_paths,
     path_record,
     removed_forest,
-    truncated_dag,
 )
-from simprof.profiler.graphs.spanning import chord_increments, given_weights
+from simprof.profiler.graphs.spanning import given_weights
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
@@ -147,7 +146,16 @@ def plan_bittrace(
     """
     dfs = depth_first(cfg)
     edge_weights = given_weights(cfg, weights)
-    dag, numbering, codes = _coded(truncated_dag(cfg, dfs, path_limit, total_limit, per_vertex))
+    paths = number_paths(
+        cfg,
+        dfs,
+        edge_weights,
+        path_limit=path_limit,
+        total_limit=total_limit,
+        per_vertex=per_vertex,
+    )
+    paths, codes = _coded(paths, edge_weights)
+    dag, numbering = paths.dag, paths.numbering
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
@@ -155,7 +163,7 @@ def plan_bittrace(
     final, counted_region = _counts(codes, initial, merged and codes.word_count == 1)
     actions = _actions(codes, initial, final, merged, edge_counters)
     placement = Placement(actions, frozenset(static_region), counted_region, edge_counters)
-    kept = _choose_table(codes, numbering, edge_weights, table)
+    kept = _choose_table(codes, paths, table)
     return BitTracePlan(
         cfg=cfg,
         plan=instrumentation(placement, (codes.largest or 0) + 1, kept, codes.word_count),
@@ -169,16 +177,15 @@ def plan_bittrace(
     )
 
 
-def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
+def _coded(paths: NumberedPaths, weights: Sequence[float]) -> tuple[NumberedPaths, BranchCodes]:
     """Find the codes; cut the ways out of the last word into another as long as there are any."""
     # Codes longer than a word are kept in as many path registers as they have words, and counted in
     # a hash table by a run-time routine for keys of several words (`hash_routine`). Where a path
     # would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
     while True:
-        numbering = number(dag)
-        codes = branch_codes(dag, numbering)
+        dag, codes = paths.dag, branch_codes(paths.dag, paths.numbering)
         if codes.word_count <= MAX_WORDS:
-            return dag, numbering, codes
+            return paths, codes
         # No vertex is in a later word than all its sources by more than one, so there are cuts.
         cuts = {
             edge.cfg_edge
@@ -187,14 +194,14 @@ def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
             and edge.target != dag.cfg.exit
             and (codes.words[edge.source], codes.words[edge.target]) == (MAX_WORDS - 1, MAX_WORDS)
         }
-        dag = make_dag(dag.cfg, dag.dfs, cuts.union(dag.cut_edges))
+        cuts.update(dag.cut_edges)
+        paths = number_paths(
+            dag.cfg, dag.dfs, weights, path_limit=None, total_limit=None, cuts=cuts
+        )
 
 
 def _choose_table(
-    codes: BranchCodes,
-    numbering: PathNumbering,
-    weights: Sequence[float],
-    forced: CounterTable | None,
+    codes: BranchCodes, paths: NumberedPaths, forced: CounterTable | None
 ) -> tuple[CounterTable, Addressing | None]:
     if codes.largest is None and forced is CounterTable.ARRAY:
         raise UsageError(
@@ -204,10 +211,9 @@ def _choose_table(
     # Counters are an array where those of `pp` are (`placement.choose_table`: EPP 5.3's rule,
     # applied to the increments that numbering these paths takes), unless the codes are too sparse
     # for one. Arrays are indexed: what is shifted cannot be an address (EPP 5.2).
-    increments = chord_increments(dag_tree(codes.dag, weights), numbering.values)
     counters = None if codes.largest is None else codes.largest + 1
-    wasteful = wastes_space(counters, numbering.total)
-    return choose_table(increments.greatest, forced, wasteful)
+    wasteful = wastes_space(counters, paths.numbering.total)
+    return choose_table(paths.increments.greatest, forced, wasteful)
 
 
 def _is_constant(codes: BranchCodes) -> bool:
@@ -223,15 +229,15 @@ def _initialisation(codes: BranchCodes, merged: bool) -> tuple[dict[int, int], d
     initial: dict[int, int] = {}
     passed: dict[int, int] = {}
     work = [(start, start) for start in dag.out_edges[dag.cfg.entry]]
+    sources, targets = dag.columns.source, dag.columns.target
     while work:
         edge, start = work.pop()
-        source, vertex = dag.edges[edge].source, dag.edges[edge].target
+        source, vertex = sources[edge], targets[edge]
         # An initialisation moves on as EPP figure 8 has it, where an edge that appends is what a
         # chord is there: while nothing is appended, to vertices with one way there.
         appends = source != dag.cfg.entry and codes.widths[source]
-        only_way = vertex != dag.cfg.exit and len(dag.in_edges[vertex]) == 1
-        same_word = codes.words[vertex] == codes.words[dag.edges[start].target]
-        if merged and only_way and same_word and not appends:
+        inside = vertex != dag.cfg.exit and codes.words[vertex] == codes.words[targets[start]]
+        if merged and inside and not appends and len(dag.in_edges[vertex]) == 1:
             passed[vertex] = start
             work += [(onward, start) for onward in dag.out_edges[vertex]]
         else:
@@ -246,8 +252,12 @@ def _counts(
 
     `initial`: The edges that set the register.
     """
+    if not merged:
+        leave = codes.dag.cfg.exit
+        targets = enumerate(codes.dag.columns.target)
+        return frozenset([edge for edge, target in targets if target == leave]), frozenset()
     # A vertex with one way out is no predicate: nothing is appended from there on.
-    may = [merged and edge not in initial for edge in range(len(codes.dag.columns.source))]
+    may = [edge not in initial for edge in range(len(codes.dag.columns.source))]
     return frontier(codes.dag, may, forwards=False)
 
 
@@ -259,7 +269,15 @@ def _actions(
     counted: Sequence[int],
 ) -> dict[int, tuple[Action, ...]]:
     dag, steps = codes.dag, partial(_steps, codes, initial, final, merged)
-    actions = {edge: steps(step, on_back_edge=False) for edge, step in dag.real.items()}
+    if _is_constant(codes):
+        steps = partial(_constant, final)
+    source, target, cfg_edge, *_ = dag.columns
+    widths, words, outer = codes.widths, codes.words, initial.keys() | final
+    actions = {
+        edge: steps(step, on_back_edge=False)
+        for step, (begin, end, edge) in enumerate(zip(source, target, cfg_edge, strict=True))
+        if edge >= 0 and (widths[begin] or step in outer or words[begin] != words[end])
+    }
     for removed in dag.removed:
         ends, begins = dag.cfg.edges[removed].source, dag.cfg.edges[removed].target
         actions[removed] = [
@@ -267,6 +285,10 @@ def _actions(
             *steps(dag.entry_dummy[begins], on_back_edge=False),
         ]
     return with_edge_counters(actions, counted)
+
+
+def _constant(final: Collection[int], step: int, *, on_back_edge: bool) -> list[Action]:
+    return [CountConstantPath(0, on_back_edge)] if step in final else []
 
 
 def _steps(
@@ -279,13 +301,11 @@ def _steps(
     on_back_edge: bool,
 ) -> list[Action]:
     """Return what is done on a dag edge."""
-    edge = codes.dag.edges[step]
-    begins, ends = edge.source == codes.dag.cfg.entry, step in final
-    if _is_constant(codes):
-        return [CountConstantPath(0, on_back_edge)] if ends else []
+    source, target = codes.dag.columns.source[step], codes.dag.columns.target[step]
+    begins, ends = source == codes.dag.cfg.entry, step in final
     several = codes.word_count > 1
-    at = codes.words[edge.target if begins else edge.source]
-    label, width = (0, 0) if begins else (codes.labels[step], codes.widths[edge.source])
+    at = codes.words[target if begins else source]
+    label, width = (0, 0) if begins else (codes.labels[step], codes.widths[source])
     steps: list[Action] = []
     if step in initial:
         value = codes.initial[initial[step]] << width | label
@@ -298,6 +318,6 @@ def _steps(
         steps.append(ShiftWord(at, label, width) if several else ShiftBits(label, width))
     if ends:
         steps.append(CountWords(at + 1, on_back_edge) if several else CountPath(0, on_back_edge))
-    elif codes.words[edge.target] != at:
-        steps.append(StartWords(at + 1, codes.words[edge.target], 1, codes.word_count))
+    elif codes.words[target] != at:
+        steps.append(StartWords(at + 1, codes.words[target], 1, codes.word_count))
     return steps
