@@ -240,10 +240,8 @@ def find_tree(
 
 def edge_tree(cfg: ControlFlowGraph, weights: Sequence[float]) -> SpanningTree:
     """Return the heaviest spanning tree of the live edges that holds EXIT -> ENTRY (BL94 3.2)."""
-    ends = [(edge.source, edge.target) for edge in cfg.edges]
-    live = live_edges(cfg, depth_first(cfg))
-    dead = [edge.id for edge in cfg.edges if edge.id not in live]
-    return maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry), dead)
+    dead = frozenset(range(len(cfg.edges))) - live_edges(cfg, depth_first(cfg))
+    return find_tree(cfg.vertex_count, *cfg.ends, weights, (cfg.exit, cfg.entry), dead)
 
 
 @remembers_recent
@@ -352,7 +350,10 @@ def given_weights(cfg: ControlFlowGraph, weights: Sequence[float] | None) -> tup
 
 def block_weights(cfg: ControlFlowGraph, weights: Sequence[float]) -> tuple[float, ...]:
     """Return weights by block from weights by edge: the sum over the incoming edges."""
-    return tuple(sum(weights[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks)
+    entered: list[float] = [0] * cfg.vertex_count
+    for target, weight in zip(cfg.ends[1], weights, strict=True):
+        entered[target] += weight
+    return tuple(entered[: len(cfg.blocks)])
 
 
 @remembers_recent

@@ -47,7 +47,7 @@ def disruptions(
     """Return where `logdisrupt` is needed, of edges that can execute; by `weights`, calls are kept
     off frequent places.
     """
-    search = _Search(cfg, tuple(logged), frozenset(live))
+    search = _Search(cfg, logged, live)
     # Out of reach is a handler that logs while its activation is between the two calls: after a
     # fault there that the handler mends, so that control goes on. Such a crossing would escape the
     # library.
@@ -56,7 +56,7 @@ def disruptions(
     # ENTRY or to EXIT where the way leads through it. `disruptions` starts with calls in all these
     # places, and removes them one by one, the most frequent first, where no wrong way opens: of
     # what is left, each is necessary.
-    by_block = block_weights(cfg, weights)
+    by_block = block_weights(cfg, weights) if blocks else ()
     places = [(by_block[block], 1, block) for block in blocks]
     places += [(weights[edge], 0, edge) for edge in edges]
     for _, is_block, place in sorted(places, key=lambda entry: (-entry[0], entry[1:])):
@@ -68,7 +68,7 @@ def is_sound(
     cfg: ControlFlowGraph, logged: Iterable[LoggedEdge], live: Iterable[int], chosen: Disruptions
 ) -> bool:
     """Whether no wrong way is open with `logdisrupt` in the chosen places."""
-    search = _Search(cfg, tuple(logged), frozenset(live))
+    search = _Search(cfg, logged, live)
     if not search.guards <= chosen.edges:
         return False
     closed = [(block, True) for block in search.blocks - chosen.blocks]
@@ -93,7 +93,7 @@ def interior_entries(cfg: ControlFlowGraph) -> frozenset[int]:
 class _Region:
     """What a place leads to without a logging call."""
 
-    blocks: list[int] = field(default_factory=list)
+    lasts: bool = False  # beyond its own edges
     destinations: list[int] = field(default_factory=list)
     held: list[tuple[int, bool]] = field(default_factory=list)  # places with `logdisrupt`
     leaves: bool = False
@@ -103,14 +103,13 @@ class _Search:
     """Which sources may be the last ones where, given the places that have `logdisrupt`."""
 
     def __init__(
-        self, cfg: ControlFlowGraph, logged: tuple[LoggedEdge, ...], live: frozenset[int]
+        self, cfg: ControlFlowGraph, logged: Iterable[LoggedEdge], live: Iterable[int]
     ) -> None:
         self._cfg = cfg
         self._source_bit: dict[int, int] = {}
         self._pairs: dict[int, int] = {}  # destination block -> its sources
+        self._bare = set(live)
         self._find_pairs(logged)
-        busy = {pair.edge for pair in logged}
-        self._bare = {edge for edge in live if edge not in busy}
         self.guards = interior_entries(cfg) & self._bare  # have `logdisrupt` for good
         self._bare -= self.guards
         # Places that have `logdisrupt` and might do without.
@@ -123,33 +122,35 @@ class _Search:
         self._lasting = self._leaving = self._from_entry = self._from_inside = 0
         self._fill()
 
-    def _find_pairs(self, logged: tuple[LoggedEdge, ...]) -> None:
-        for pair in logged:
-            edge = self._cfg.edges[pair.edge]
+    def _find_pairs(self, logged: Iterable[LoggedEdge]) -> None:
+        source, target = self._cfg.ends
+        for edge, _, _, source_on_edge, destination_on_edge in logged:
+            self._bare.discard(edge)
             bit = 0
-            if not pair.source_on_edge:
+            if not source_on_edge:
                 free = 1 << _FIRST_SOURCE_BIT + len(self._source_bit)
-                bit = self._source_bit.setdefault(edge.source, free)
-            if not pair.destination_on_edge:
-                self._pairs[edge.target] = self._pairs.get(edge.target, 0) | bit
+                bit = self._source_bit.setdefault(source[edge], free)
+            if not destination_on_edge:
+                self._pairs[target[edge]] = self._pairs.get(target[edge], 0) | bit
 
     def _find_places(self) -> None:
         cfg = self._cfg
         for number in self._bare:
-            edge = cfg.edges[number]
-            if cfg.entry == edge.source or cfg.exit == edge.target:
+            source, target = cfg.ends[0][number], cfg.ends[1][number]
+            if cfg.entry == source or cfg.exit == target:
                 self.edges.add(number)
-            elif edge.source in self._source_bit and edge.target not in self._pairs:
-                if cfg.blocks[edge.target].is_slot:
+            elif source in self._source_bit and target not in self._pairs:
+                if cfg.blocks[target].is_slot:
                     self.edges.add(number)
                 else:
-                    self.blocks.add(edge.target)
+                    self.blocks.add(target)
 
     def _fill(self) -> None:
         """Let everything flow that flows with `logdisrupt` in all places."""
         returned = []
+        sources = self._cfg.ends[0]
         for number in sorted(self._bare):
-            source = self._cfg.edges[number].source
+            source = sources[number]
             if source == self._cfg.entry:
                 self._commit(self._region([number]), _ENTERED)
             elif source in self._source_bit:
@@ -181,7 +182,7 @@ class _Search:
         for block in region.destinations:
             pairs |= self._pairs[block]
         return (
-            self._lasting | (sources if region.blocks or region.leaves else 0),
+            self._lasting | (sources if region.lasts or region.leaves else 0),
             self._leaving | (sources if region.leaves else 0),
             self._from_entry | (pairs if mask & _ENTERED else 0),
             self._from_inside | (pairs if mask & _RETURNED else 0),
@@ -196,10 +197,18 @@ class _Search:
 
     def _region(self, edges: Iterable[int], tops: Iterable[int] = ()) -> _Region:
         """Follow edges, and everything from the tops of blocks on, up to logging calls."""
-        region = _Region()
+        region, target = _Region(), self._cfg.ends[1]
         seen: set[int] = set()
-        work = [*tops, *self._onward(edges, region)]
-        while work:
+        work, onward = [*tops], edges
+        while True:
+            for edge in onward:
+                if edge in self.edges:
+                    region.held.append((edge, False))
+                elif edge in self._bare:
+                    work.append(target[edge])
+            onward = ()
+            if not work:
+                return region
             block = work.pop()
             if block in seen:
                 continue
@@ -211,17 +220,6 @@ class _Search:
             elif block in self.blocks:
                 region.held.append((block, True))
             else:
-                region.blocks.append(block)
+                region.lasts = True
                 if block not in self._source_bit:
-                    work += self._onward(self._cfg.out_edges[block], region)
-        return region
-
-    def _onward(self, edges: Iterable[int], region: _Region) -> list[int]:
-        """Return where edges without logging calls lead."""
-        onward = []
-        for edge in edges:
-            if edge in self.edges:
-                region.held.append((edge, False))
-            elif edge in self._bare:
-                onward.append(self._cfg.edges[edge].target)
-        return onward
+                    onward = self._cfg.out_edges[block]

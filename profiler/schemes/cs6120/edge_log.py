@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Event
 from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
 from simprof.simulator.values import dataclass
@@ -74,44 +74,43 @@ def logged_edges(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdg
     #   (whose signal handlers log) the right one;
     # - the destination's call of edges to EXIT and to slot blocks;
     # - both, with numbers of their own, where an edge has the same ends as another.
-    ends = Counter((edge.source, edge.target) for edge in cfg.edges)
-    sources: dict[tuple[int, int], int] = {}
-    rows: dict[tuple[int, int], list[int]] = {}
-    keys = []
-    for number in edges:
-        edge = cfg.edges[number]
-        own = ends[edge.source, edge.target] > 1
-        source, target = ((vertex, number if own else -1) for vertex in (edge.source, edge.target))
-        rows.setdefault(target, []).append(sources.setdefault(source, len(sources)))
-        keys.append((edge, own, source, target))
+    source, target = cfg.ends
+    twins = {ends for ends, n in Counter(zip(source, target, strict=True)).items() if n > 1}
+    slots = {block.id for block in cfg.blocks if block.is_slot}
+    ending, bare = _with_own_calls(cfg) - slots, slots | {cfg.exit}
+    sources: dict[int, int] = {}
+    rows: dict[int, list[int]] = {}
+    numbers = []
+    # A vertex has as many keys as there are edges, and one more: for those without a twin.
+    keys = len(source) + 1
+    for edge in edges:
+        begin, end = source[edge], target[edge]
+        own = bool(twins) and (begin, end) in twins
+        key = edge + 1 if own else 0
+        number = sources.setdefault(begin * keys + key, len(sources))
+        row = end * keys + key
+        rows.setdefault(row, []).append(number)
+        numbers.append((edge, number, row, own or begin not in ending, own or end in bare))
     destinations = _pack(rows)
-    return tuple(
-        LoggedEdge(
-            edge.id,
-            sources[source],
-            destinations[target],
-            own or _source_on_edge(cfg, edge),
-            own or edge.target == cfg.exit or cfg.blocks[edge.target].is_slot,
-        )
-        for edge, own, source, target in keys
-    )
+    return tuple([LoggedEdge(e, n, destinations[row], a, b) for e, n, row, a, b in numbers])
 
 
-def _source_on_edge(cfg: ControlFlowGraph, edge: Edge) -> bool:
-    if edge.source == cfg.entry or cfg.blocks[edge.source].is_slot:
-        return True
-    kinds = [cfg.edges[other].kind for other in cfg.out_edges[edge.source]]
-    return len(kinds) == 1 or EdgeKind.CALL_RETURN in kinds or not set(kinds) & {*_BRANCHES}
+def _with_own_calls(cfg: ControlFlowGraph) -> set[int]:
+    """Return the blocks with several edges, branches among them, that do not call."""
+    branching = {source for _, source, _, kind in cfg.edges if kind in _BRANCHES}
+    calling = {source for _, source, _, kind in cfg.edges if kind is EdgeKind.CALL_RETURN}
+    single = {source for source, edges in Counter(cfg.ends[0]).items() if edges == 1}
+    return branching - calling - single - {cfg.entry}
 
 
-def _pack(rows: Mapping[tuple[int, int], Sequence[int]]) -> dict[tuple[int, int], int]:
+def _pack(rows: Mapping[int, Sequence[int]]) -> dict[int, int]:
     """Give each row a number of its own such that all `number + column` differ; first fit."""
     # The library finds the counter of (k, m) in slot k + m of one table, whose owner must be m.
     # Slots of pairs must differ, so destinations are numbered as rows of a sparse matrix are
     # packed: each takes the first number that is free and whose slots are free.
-    numbers: dict[tuple[int, int], int] = {}
+    numbers: dict[int, int] = {}
     used = taken = 0  # sets of numbers, and of slots, as bits
-    for row in sorted(rows, key=lambda row: (-len(rows[row]), row)):
+    for row in sorted(sorted(rows), key=lambda row: -len(rows[row])):
         barred = used
         for column in rows[row]:
             barred |= taken >> column

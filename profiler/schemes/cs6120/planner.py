@@ -35,7 +35,7 @@ from simprof.profiler.schemes.cs6120.edge_log import (
 from simprof.profiler.schemes.static import describe_tree
 from simprof.simulator.values import dataclass
 
-_ActionLists = dict[int, list[Action]]
+_Actions = dict[int, tuple[Action, ...]]
 
 
 @dataclass(frozen=True)
@@ -133,11 +133,11 @@ def plan_naive(cfg: ControlFlowGraph) -> NaivePlan:
 def plan_calls(cfg: ControlFlowGraph) -> CallsPlan:
     """Plan two logging calls for every edge of `cfg` that can execute."""
     dfs = depth_first(cfg)
-    live = live_edges(cfg, dfs)
-    logged = logged_edges(cfg, sorted(live))
-    weights = heuristic(cfg, dfs)
-    disrupted = disruptions(cfg, logged, live, weights)
-    return CallsPlan(cfg, _calls(cfg, logged, disrupted), weights, logged, disrupted, None)
+    logged = logged_edges(cfg, sorted(live_edges(cfg, dfs)))
+    # Every edge is logged: no other way leads from a source to its destination.
+    disrupted = Disruptions(frozenset(), frozenset())
+    plan = _calls(cfg, logged, disrupted)
+    return CallsPlan(cfg, plan, heuristic(cfg, dfs), logged, disrupted, None)
 
 
 def plan_calls_optimal(
@@ -164,32 +164,28 @@ def _calls(
     cfg: ControlFlowGraph, logged: Sequence[LoggedEdge], disrupted: Disruptions
 ) -> InstrumentationPlan:
     """Put the calls in their places; at most one of each kind in a block."""
-    edges: _ActionLists = {}
-    tops: _ActionLists = {}
-    ends: _ActionLists = {}
-    for pair in logged:
-        edge = cfg.edges[pair.edge]
-        if pair.source_on_edge:
-            edges.setdefault(pair.edge, []).append(LogSource(pair.source))
-        else:
-            ends[edge.source] = [LogSource(pair.source)]
-        if pair.destination_on_edge:
-            edges.setdefault(pair.edge, []).append(LogDestination(pair.destination))
-        else:
-            tops[edge.target] = [LogDestination(pair.destination)]
-    number = max((pair.source for pair in logged), default=-1) + 1
+    edges: _Actions = {}
+    tops: _Actions = {}
+    ends: _Actions = {}
+    source, target = cfg.ends
+    for edge, first, second, source_on_edge, destination_on_edge in logged:
+        if source_on_edge:
+            edges[edge] = (LogSource(first),)
+        elif source[edge] not in ends:
+            ends[source[edge]] = (LogSource(first),)
+        if destination_on_edge:
+            edges[edge] = (*edges.get(edge, ()), LogDestination(second))
+        elif target[edge] not in tops:
+            tops[target[edge]] = (LogDestination(second),)
+    number = max([pair.source for pair in logged], default=-1) + 1
     for places, into in ((disrupted.blocks, tops), (disrupted.edges, edges)):
         for place in sorted(places):
-            into[place] = [LogDisrupt(number)]
+            into[place] = (LogDisrupt(number),)
             number += 1
-    destinations = max((pair.destination for pair in logged), default=-1) + 1
+    destinations = max([pair.destination for pair in logged], default=-1) + 1
     return InstrumentationPlan(
-        actions=_frozen(edges),
-        blocks=_frozen(tops),
-        block_ends=_frozen(ends),
-        buffers=(BufferUse(PAIRS, tuple(pair.edge for pair in logged), (number, destinations)),),
+        actions=dict(sorted(edges.items())),
+        blocks=dict(sorted(tops.items())),
+        block_ends=dict(sorted(ends.items())),
+        buffers=(BufferUse(PAIRS, tuple([pair.edge for pair in logged]), (number, destinations)),),
     )
-
-
-def _frozen(lists: _ActionLists) -> dict[int, tuple[Action, ...]]:
-    return {place: tuple(actions) for place, actions in sorted(lists.items())}
