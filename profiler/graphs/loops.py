@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain, compress, count
 from typing import Any, NamedTuple
 
 from simprof.profiler.graphs import plan_kernel as k
@@ -160,7 +160,7 @@ def loop_body(
         size | {k.REACHED: len(dfs.preorder)},
         *(*cfg.ends, dfs.preorder, ends, vertices + 1, edges, vertices, vertices, vertices),
     )
-    return frozenset(vertex for vertex, inside in enumerate(found(9)) if inside)
+    return frozenset(compress(count(), found(9)))
 
 
 def immediate_dominators(cfg: ControlFlowGraph, dfs: DepthFirst) -> dict[int, int]:

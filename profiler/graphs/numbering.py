@@ -265,9 +265,9 @@ class Truncation(NamedTuple):
 
 def cuts_at(dag: Dag, vertex: int) -> tuple[list[int], int]:
     """Return the edges of a vertex that can be cut, and how many paths lead from it then."""
-    edges = [dag.edges[edge] for edge in dag.out_edges[vertex]]
-    real = (edge.cfg_edge for edge in edges if edge.target != dag.cfg.exit)
-    chosen = [edge for edge in real if edge is not None]
+    edges, (_, target, cfg_edge, *_) = dag.out_edges[vertex], dag.columns
+    real = [cfg_edge[edge] for edge in edges if target[edge] != dag.cfg.exit]
+    chosen = [edge for edge in real if edge >= 0]
     # What is left: edges to EXIT, and one dummy edge to EXIT, which a vertex that is the source of
     # back edges has already (its target is EXIT, so it counts).
     dummy = 0 if vertex in dag.exit_dummy else 1

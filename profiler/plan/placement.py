@@ -172,8 +172,15 @@ def place(
     case (EPP 4.1), unless they are removed edges of the dag.
     """
     steps = choose_steps(dag, tree, increments, detours, root)
+    counters = tuple(sorted(dag.dfs.self_loops.difference(dag.removed).union(counted_edges)))
+    actions = with_edge_counters(step_actions(dag, steps), counters)
+    return Placement(actions, steps.static_region, steps.counted_region, counters)
+
+
+def step_actions(dag: Dag, steps: RegisterSteps) -> dict[int, Sequence[Action]]:
+    """Return what edges of the control-flow graph do where that is something."""
     actions = dict[int, Sequence[Action]]()
-    busy = steps.initial | steps.final | set(compress(count(), increments))
+    busy = steps.initial | steps.final | set(compress(count(), steps.increments))
     for number in busy:
         if (edge := dag.columns.cfg_edge[number]) >= 0:
             actions[edge] = steps.on(number)
@@ -187,10 +194,7 @@ def place(
             if dummy is not None
             for action in steps.on(dummy, on_back_edge)
         ]
-    counters = tuple(sorted(dag.dfs.self_loops.difference(dag.removed).union(counted_edges)))
-    return Placement(
-        with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
-    )
+    return actions
 
 
 def with_edge_counters(

@@ -154,18 +154,34 @@ class LimitedLoop:
     """A loop whose paths span fewer iterations than were asked for."""
 
     head: int  # Target of its back edges
-    body: frozenset[int]
+    known_body: frozenset[int] | None  # None of loops that cannot be iterated
     back_edges: tuple[int, ...]
     # asked, iterations: k that was asked for, and that it got.
     asked: int
     iterations: int
     reason: LimitReason
 
+    def body(self, cfg: ControlFlowGraph) -> frozenset[int]:
+        """Return its blocks: else those of the cycles that its back edges close."""
+        if self.known_body is not None:
+            return self.known_body
+        sources = [cfg.edges[edge].source for edge in self.back_edges]
+        body = loop_body(cfg, depth_first(cfg), self.head, sources)
+        if self.reason is not LimitReason.IRREDUCIBLE:
+            return body
+
+        # What leads to the sources without passing the head goes back to ENTRY there, so the blocks
+        # of the cycles are those that the head leads to as well.
+        def after(vertex: int) -> list[int]:
+            return [target for target in cfg.targets(vertex) if target in body]
+
+        return frozenset(closure({self.head}, after))
+
     def describe(self, cfg: ControlFlowGraph) -> dict[str, Any]:
         """Return what `simprof explain` says of it."""
         return {
             "head": str(cfg.name_of(self.head)),
-            "blocks": [str(cfg.name_of(block)) for block in sorted(self.body)],
+            "blocks": [str(cfg.name_of(block)) for block in sorted(self.body(cfg))],
             "back_edges": list(self.back_edges),
             "asked": self.asked,
             "iterations": self.iterations,
@@ -209,24 +225,4 @@ def limited_loops(
             elif edge not in own:
                 rest[LimitReason.OUTER].append(edge)
         for reason, edges in rest.items():
-            yield LimitedLoop(
-                head, _body(cfg, dfs, head, edges, reason), tuple(edges), wanted, 1, reason
-            )
-
-
-def _body(
-    cfg: ControlFlowGraph, dfs: DepthFirst, head: int, edges: Sequence[int], reason: LimitReason
-) -> frozenset[int]:
-    """Return the blocks of the cycles that some back edges to a head close."""
-    sources = [cfg.edges[edge].source for edge in edges]
-    body = loop_body(cfg, dfs, head, sources)
-    if reason is not LimitReason.IRREDUCIBLE:
-        return body
-
-    # What leads to the sources without passing the head goes back to ENTRY there, so the blocks of
-    # the cycles are those that the head leads to as well.
-    def after(vertex: int) -> list[int]:
-        targets = (cfg.edges[edge].target for edge in cfg.out_edges[vertex])
-        return [target for target in targets if target in body]
-
-    return frozenset(closure({head}, after))
+            yield LimitedLoop(head, None, tuple(edges), wanted, 1, reason)

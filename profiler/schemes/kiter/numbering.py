@@ -17,15 +17,22 @@ compensated
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
+from math import inf
 from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import DagEdge, make_dag
 from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.numbering import check_samples, cuts_at, find_cut_edges, number
+from simprof.profiler.graphs.numbering import (
+    check_samples,
+    cuts_at,
+    find_cut_edges,
+    number,
+    path_threshold,
+)
 from simprof.profiler.schemes.kiter.unrolled import (
     IteratedLoop,
     Unrolled,
@@ -242,7 +249,7 @@ class Fitted(NamedTuple):
     loops: tuple[IteratedLoop, ...]
     cuts: frozenset[int]
     paths: int  # how many paths the routine has then
-    most: int = 0  # a lower threshold changes nothing unless it is less
+    most: int = 0  # A lower threshold changes nothing unless it is less
 
 
 def fit(
@@ -268,88 +275,80 @@ def choose(
     """Choose the loops to iterate, with up to the k asked for, and the edges to cut, within the
     limits: as for `numbering.find_cut_edges`.
     """
-    if path_limit is not None and path_limit < 1:
-        raise ValueError(f"path limit {path_limit} is less than 1")
-    limit = path_limit
-    if path_limit is not None and total_limit is not None:
-        limit = min(path_limit, total_limit)
     # The limit on the routine's paths is the first threshold. While it leaves the routine more, the
     # threshold is halved and the choice made again; where no loop is left with k > 1, edges are cut
     # as `pp` cuts them.
+    limit: float = path_threshold(path_limit, total_limit) or inf
+    fitter = _Fitter(cfg, dfs) if loops else None
     threshold = limit
-    while True:
-        fitted = _within(cfg, dfs, loops, threshold)
-        if fitted is None:
-            cuts = frozenset(find_cut_edges(make_dag(cfg, dfs), path_limit, total_limit))
-            return Fitted((), cuts, number(make_dag(cfg, dfs, cuts)).total)
-        if limit is None or threshold is None or fitted.paths <= limit:
+    while fitter and (fitted := fitter.within(loops, threshold)):
+        if fitted.paths <= limit:
             return fitted
         if threshold == 1:
-            loops = ()
+            break
         threshold = max(threshold // 2, 1)
         while threshold > max(fitted.most, 1):  # that would change nothing
             threshold //= 2
-
-
-def _within(
-    cfg: ControlFlowGraph, dfs: DepthFirst, loops: Sequence[IteratedLoop], threshold: int | None
-) -> Fitted | None:
-    """Fit every vertex, leaving acyclic the loops whose paths would be ambiguous; None if no loop
-    is left with k > 1.
-    """
-    left: frozenset[int] = frozenset()
-    most = 0
-    while True:
-        usable = [loop for loop in loops if loop.head not in left and loop.iterations > 1]
-        fitted = _Fitter(cfg, dfs, usable, threshold).fit() if usable else None
-        if fitted is None or not fitted.loops:
-            return None
-        removed = removed_edges(dfs, fitted.loops, fitted.cuts)
-        ambiguous = ambiguous_loops(cfg, fitted.loops, removed)
-        most = max(most, fitted.most)
-        if not ambiguous:
-            return fitted._replace(most=most)
-        left |= ambiguous
+    cuts = frozenset(find_cut_edges(make_dag(cfg, dfs), path_limit, total_limit))
+    return Fitted((), cuts, number(make_dag(cfg, dfs, cuts)).total)
 
 
 class _Fitter:
-    """One pass over the vertices, targets before sources, choosing as it goes."""
+    """Passes over the vertices, targets before sources, choosing as they go."""
 
-    def __init__(
-        self,
-        cfg: ControlFlowGraph,
-        dfs: DepthFirst,
-        loops: Sequence[IteratedLoop],
-        limit: int | None,
-    ) -> None:
-        self.cfg, self.dfs, self.limit = cfg, dfs, limit
-        self.loops = {loop.head: loop for loop in loops}
-        self.loop_of = {vertex: loop for loop in loops for vertex in loop.body}
-        self.dag = make_dag(cfg, dfs)
-        self.target, self.edges = self.dag.columns.target, self.dag.out_edges
-        self.num_paths = [0] * cfg.vertex_count
-        self.num_paths[cfg.exit] = 1
-        self.cuts: list[int] = []
-        self.iterations: dict[int, int] = {}
-        self.valid: dict[int, int] = {}  # Paths from a head that make all k iterations
-        self.most = 0
+    limit: float  # Of the paths from a vertex
+    loop_of: Mapping[int, IteratedLoop]
+    num_paths: list[int]
+    cuts: list[int]
+    iterations: dict[int, int]
+    valid: dict[int, int]  # Paths from a head that make all k iterations
+    most: int
+
+    def __init__(self, cfg: ControlFlowGraph, dfs: DepthFirst) -> None:
+        self.cfg, self.dfs, self.dag = cfg, dfs, make_dag(cfg, dfs)
+        target = self.dag.columns.target
+        self.targets = [[target[edge] for edge in edges] for edges in self.dag.out_edges]
+        self.order = [v for v in dfs.postorder if v not in (cfg.entry, cfg.exit)]
         self.ranks = {vertex: rank for rank, vertex in enumerate(dfs.postorder)}
 
-    def fit(self) -> Fitted:
-        """Return the loops to iterate and the edges to cut."""
-        for vertex in self.dfs.postorder:
-            loop = self.loops.get(vertex)
-            if loop is not None:
+    def within(self, loops: Iterable[IteratedLoop], threshold: float) -> Fitted | None:
+        """Fit every vertex, leaving acyclic the loops whose paths would be ambiguous; None if no
+        loop is left with k > 1.
+        """
+        usable, most = [loop for loop in loops if loop.iterations > 1], 0
+        while usable:
+            fitted, removed = self._fit(usable, threshold)
+            if not fitted.loops:
+                break
+            ambiguous = ambiguous_loops(self.cfg, fitted.loops, removed)
+            most = max(most, fitted.most)
+            if not ambiguous:
+                return fitted._replace(most=most)
+            usable = [loop for loop in usable if loop.head not in ambiguous]
+        return None
+
+    def _fit(
+        self, loops: Sequence[IteratedLoop], threshold: float
+    ) -> tuple[Fitted, tuple[int, ...]]:
+        """Choose k of all loops and edges to cut; returns the edges that are removed, too."""
+        self.limit, self.most = threshold, 0
+        self.loop_of = {vertex: loop for loop in loops for vertex in loop.body}
+        self.cuts, self.iterations, self.valid = [], {}, {}
+        self.num_paths = [0] * self.cfg.vertex_count
+        self.num_paths[self.cfg.exit] = 1
+        for loop, vertices in groupby(self.order, self.loop_of.get):
+            if loop is None:
+                self._fit_vertices(vertices)
+            elif loop.head in vertices:  # the last of its body
                 self._fit_loop(loop)
-            elif vertex not in self.loop_of and vertex != self.cfg.exit:
-                self._fit_vertex(vertex)
-        loops = with_iterations(self.loops.values(), self.iterations)
-        removed = removed_edges(self.dfs, loops, self.cuts)
+        chosen = with_iterations(loops, self.iterations)
+        removed = removed_edges(self.dfs, chosen, self.cuts)
         begun = set(map(self.cfg.ends[1].__getitem__, self.cuts)) - self.dag.entry_dummy.keys()
-        heads = full_loops(self.cfg, loops, removed)
+        starts = (*self.targets[self.cfg.entry], *begun)
+        heads = full_loops(self.cfg, chosen, removed)
         invalid = sum([self.num_paths[head] - self.valid[head] for head in heads])
-        paths = sum([self.num_paths[vertex] for vertex in (self.cfg.entry, *begun)]) - invalid
-        return Fitted(loops, frozenset(self.cuts), paths, self.most)
+        paths = sum([self.num_paths[vertex] for vertex in starts]) - invalid
+        return Fitted(chosen, frozenset(self.cuts), paths, self.most), removed
 
     def _fit_loop(self, loop: IteratedLoop) -> None:
         """Choose k: as many copies, from the last backwards, as have few enough paths."""
@@ -361,7 +360,7 @@ class _Fitter:
                 after = counts[loop.head]
                 found = {vertex: ends[vertex] + turns[vertex] * after for vertex in body}
             most = max(found.values())
-            if self.limit is not None and most > self.limit:
+            if most > self.limit:
                 break
             copies, counts, self.most = copies + 1, found, max(self.most, most)
         self.iterations[loop.head] = max(copies, 1)
@@ -370,8 +369,7 @@ class _Fitter:
                 self.num_paths[vertex] = count
             self.valid[loop.head] = turns[loop.head] ** (copies - 1) * last[loop.head]
         else:
-            for vertex in body:
-                self._fit_vertex(vertex)
+            self._fit_vertices(body)
 
     def _ways(
         self, loop: IteratedLoop, body: Iterable[int]
@@ -401,13 +399,15 @@ class _Fitter:
             last[vertex] = here + max(removed, back)
         return ends, turns, last
 
-    def _fit_vertex(self, vertex: int) -> None:
-        """Count the paths from a vertex; cut its edges where they are too many (EPP 5.3)."""
-        total = sum([self.num_paths[self.target[edge]] for edge in self.edges[vertex]])
-        if self.limit is not None and total > self.limit and vertex != self.cfg.entry:
-            chosen, left = cuts_at(self.dag, vertex)
-            self.cuts += chosen
-            total = left if chosen else total
-        elif total > self.most and vertex != self.cfg.entry:
-            self.most = total
-        self.num_paths[vertex] = total
+    def _fit_vertices(self, vertices: Iterable[int]) -> None:
+        """Count the paths from vertices; cut their edges where they are too many (EPP 5.3)."""
+        num_paths = self.num_paths
+        for vertex in vertices:
+            total = sum([num_paths[target] for target in self.targets[vertex]])
+            if total > self.limit:
+                chosen, left = cuts_at(self.dag, vertex)
+                self.cuts += chosen
+                total = left if chosen else total
+            elif total > self.most:
+                self.most = total
+            num_paths[vertex] = total

@@ -24,7 +24,7 @@ from simprof.profiler.plan.placement import (
     Detours,
     Placement,
     choose_steps,
-    place,
+    step_actions,
     with_edge_counters,
 )
 from simprof.profiler.schemes.kiter.actions import (
@@ -106,22 +106,23 @@ def _moved(
 ) -> tuple[int, ...]:
     """Move compensation off busy edges, by event counting on the compensated part of each loop."""
     # That part begins with the head's entry dummy and ends where copy k begins. Sums over its ways
-    # stay as they are.
-    inside, begins = compensated_vertices(unrolled), unrolled.compensated_dummies
-    entry, exit_vertex = unrolled.cfg.entry, unrolled.cfg.exit
-    source, target = (
-        [vertex if vertex in inside else entry for vertex in ends]
-        for ends in (unrolled.columns.source, unrolled.columns.target)
+    # stay as they are. The dummy has no weight: it stands for back edges of the loop.
+    inside, entry = compensated_vertices(unrolled), unrolled.cfg.entry
+    out_edges, (source, target, cfg_edge, *_) = unrolled.out_edges, unrolled.columns
+    edges = chain.from_iterable(map(out_edges.__getitem__, inside))
+    kept = sorted(unrolled.compensated_dummies.union(edges) - unrolled.leaving)
+    tree = find_tree(
+        unrolled.vertex_count,
+        [source[edge] for edge in kept],
+        [vertex if (vertex := target[edge]) in inside else entry for edge in kept],
+        [weights[real] if (real := cfg_edge[edge]) >= 0 else 0 for edge in kept],
+        (unrolled.cfg.exit, entry),
     )
-    excluded = [
-        edge
-        for edge, (begin, end) in enumerate(zip(source, target, strict=True))
-        if begin == end or edge in unrolled.leaving or (begin == entry and edge not in begins)
-    ]
-    by_edge = unrolled.edge_weights(weights)
-    root = exit_vertex, entry
-    tree = find_tree(unrolled.vertex_count, source, target, by_edge, root, excluded)
-    return chord_increments(tree, compensation).increments
+    moved = [0] * len(source)
+    found = chord_increments(tree, [compensation[edge] for edge in kept]).increments
+    for edge, increment in zip(kept, found, strict=True):
+        moved[edge] = increment
+    return tuple(moved)
 
 
 def place_iterations(
@@ -133,19 +134,20 @@ def place_iterations(
     """Place what `iteration_increments` made of a spanning tree; `counted_edges` get counters of
     their own, as self-loops always do (EPP 4.1).
     """
-    if not unrolled.loops:
-        return place(unrolled, tree, increments.increments, counted_edges)
     placer = _Placer(unrolled, tree, increments)
-    actions = {edge: placer.actions(edge) for edge in {*unrolled.by_cfg_edge, *unrolled.removed}}
+    steps, loop_of, (source, target) = placer.steps, unrolled.loop_of, unrolled.cfg.ends
+    actions = step_actions(unrolled, steps)
+    for edge in chain(unrolled.real, unrolled.removed):
+        if source[edge] in loop_of or target[edge] in loop_of:
+            actions[edge] = placer.actions(edge, actions.get(edge, ()))
     counters = tuple(sorted({*counted_edges, *unrolled.dfs.self_loops}))
-    steps = placer.steps
     return Placement(
         with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
     )
 
 
 class _Placer:
-    """Says what an edge of the control-flow graph does."""
+    """Says what an edge of the control-flow graph does in or at an iterated loop."""
 
     def __init__(
         self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
@@ -162,8 +164,10 @@ class _Placer:
         around = Detours(joins=iterated, leaves=iterated)
         self.steps = choose_steps(unrolled, tree, self.increments, around)
 
-    def actions(self, cfg_edge: int) -> list[Action]:
-        """Return the actions of an edge, counters of its own aside."""
+    def actions(self, cfg_edge: int, placed: Sequence[Action]) -> Sequence[Action]:
+        """Return the actions of an edge in or at a loop, counters of its own aside; `placed`: what
+        it does if it enters one.
+        """
         _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
         loop = self.unrolled.loop_of.get(source)
         entered = self.unrolled.loop_of.get(target)
@@ -171,20 +175,9 @@ class _Placer:
             return self._back_edge(cfg_edge, loop)
         if loop is not None and loop is entered and cfg_edge in self.unrolled.by_cfg_edge:
             return self._add(self.unrolled.by_cfg_edge[cfg_edge], loop)
-        placed = self._outside(cfg_edge) if loop is None else self._exit(cfg_edge, loop)
-        if entered is not None:
-            placed.append(EnterLoop(entered.iterations))
-        return placed
-
-    def _outside(self, cfg_edge: int) -> list[Action]:
-        if cfg_edge in self.unrolled.by_cfg_edge:
-            (number,) = self.unrolled.by_cfg_edge[cfg_edge]
-            return self.steps.on(number)
-        # A removed edge counts the path that it ends, and begins the next.
-        _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
-        on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
-        end = self.steps.on(self.unrolled.exit_dummy[source], on_back_edge)
-        return end + self._begin(target, on_back_edge)
+        if loop is not None:
+            placed = self._exit(cfg_edge, loop)
+        return placed if entered is None else (*placed, EnterLoop(entered.iterations))
 
     def _begin(self, target: int, on_back_edge: bool) -> list[Action]:
         return self.steps.on(self.unrolled.entry_dummy[target], on_back_edge)

@@ -90,8 +90,8 @@ def with_iterations(
     loops: Iterable[IteratedLoop], iterations: Mapping[int, int]
 ) -> tuple[IteratedLoop, ...]:
     """Return `loops` with k by head; those with k = 1 are acyclic and left out."""
-    chosen = (replace(loop, iterations=iterations[loop.head]) for loop in loops)
-    return tuple(loop for loop in chosen if loop.iterations > 1)
+    kept = ((loop, k) for loop in loops if (k := iterations[loop.head]) > 1)
+    return tuple(each if each.iterations == k else replace(each, iterations=k) for each, k in kept)
 
 
 def by_back_edges(loops: Iterable[IteratedLoop]) -> dict[tuple[int, ...], int]:

@@ -105,7 +105,7 @@ def test_reasons_of_limits(seed: int) -> None:
             continue
         limited = told[edge]
         assert limited.head == cfg.edges[edge].target
-        assert {limited.head, cfg.edges[edge].source} <= limited.body
+        assert {limited.head, cfg.edges[edge].source} <= limited.body(cfg)
         assert (limited.asked, limited.iterations) == (k, got.get(edge, 1))
         assert limited.reason in ([reason] if reason else ["path limit", "ambiguous"])
         assert limited.reason != "path limit" or limit is not None
@@ -118,7 +118,7 @@ def test_irreducible_loop() -> None:
     cfg = named(IRREDUCIBLE, "A", "D")
     plan = planned(cfg, iterations=4)
     (limited,) = plan.limited
-    assert letters(cfg, tuple(sorted(limited.body))) == "BC"
+    assert letters(cfg, tuple(sorted(limited.body(cfg)))) == "BC"
     assert plan.describe()["limited_loops"] == [
         {
             "head": "B",

@@ -1,3 +1,4 @@
+import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from simprof.profiler.plan.interpret import ExecutedWalk, execute, follow
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.kiter.choice import read_choices
-from simprof.profiler.schemes.kiter.numbering import Fitted, _within, choose, number_iterations
+from simprof.profiler.schemes.kiter.numbering import Fitted, _Fitter, choose, number_iterations
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from simprof.profiler.schemes.kiter.unrolled import innermost_loops, unroll
 from simprof.profiler.schemes.pp.planner import plan_pp
@@ -469,8 +470,8 @@ def test_choices_within_limits(seed: int) -> None:
         found = choose(cfg, dfs, loops, limit, None)
         unrolled = unroll(cfg, dfs, found.loops, found.cuts)
         assert found.paths == number_iterations(unrolled).total
-        thresholds = (limit and max(limit >> bits, 1) for bits in range(7))
-        each = [_within(cfg, dfs, loops, threshold) for threshold in thresholds]
+        thresholds = [max(limit >> bits, 1) for bits in range(7)] if limit else [math.inf]
+        each = [_Fitter(cfg, dfs).within(loops, threshold) for threshold in thresholds]
         fitting = (x for x in each if x is None or limit is None or x.paths <= limit)
         first = next(fitting, None) or Fitted((), found.cuts, found.paths)
         assert found[:3] == first[:3]
