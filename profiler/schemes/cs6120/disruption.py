@@ -115,7 +115,6 @@ class _Search:
         # Places that have `logdisrupt` and might do without.
         self.blocks: set[int] = set()
         self.edges: set[int] = set()
-        self._find_places()
         self._arriving: dict[tuple[int, bool], int] = {}
         # Sources that may be the last one anywhere in the routine, and when it is left;
         # those of destinations that control may reach from ENTRY, and back from a call.
@@ -133,31 +132,31 @@ class _Search:
             if not destination_on_edge:
                 self._pairs[target[edge]] = self._pairs.get(target[edge], 0) | bit
 
-    def _find_places(self) -> None:
-        cfg = self._cfg
-        for number in self._bare:
-            source, target = cfg.ends[0][number], cfg.ends[1][number]
-            if cfg.entry == source or cfg.exit == target:
-                self.edges.add(number)
-            elif source in self._source_bit and target not in self._pairs:
-                if cfg.blocks[target].is_slot:
-                    self.edges.add(number)
-                else:
-                    self.blocks.add(target)
-
     def _fill(self) -> None:
-        """Let everything flow that flows with `logdisrupt` in all places."""
-        returned = []
-        sources = self._cfg.ends[0]
-        for number in sorted(self._bare):
-            source = sources[number]
-            if source == self._cfg.entry:
-                self._commit(self._region([number]), _ENTERED)
-            elif source in self._source_bit:
-                self._commit(self._region([number]), self._source_bit[source])
+        """Find the places, and let everything flow that flows with `logdisrupt` in all of them."""
+        cfg, (sources, targets) = self._cfg, self._cfg.ends
+        returned: set[int] = set()
+        for edge in self._bare:
+            source, target = sources[edge], targets[edge]
+            mask = _ENTERED if source == cfg.entry else self._source_bit.get(source, _RETURNED)
+            is_outer = source == cfg.entry or target == cfg.exit
+            if is_outer or (mask != _RETURNED and cfg.blocks[target].is_slot):
+                self.edges.add(edge)
+                self._arrive((edge, False), mask)
+            elif mask == _RETURNED:
+                returned.add(target)
+            elif target not in self._pairs:
+                self.blocks.add(target)
+                self._arrive((target, True), mask)
+        # What leads on from there without a logging call is among these edges, too.
+        for target in returned:
+            if target in self.blocks:
+                self._arrive((target, True), _RETURNED)
             else:
-                returned.append(number)
-        self._commit(self._region(returned), _RETURNED)
+                self._from_inside |= self._pairs.get(target, 0)
+
+    def _arrive(self, place: tuple[int, bool], mask: int) -> None:
+        self._arriving[place] = self._arriving.get(place, 0) | mask
 
     def try_without(self, place: int, is_block: bool) -> bool:
         """Take the call of `logdisrupt` off a block's top, or an edge, if counts stay right without
@@ -193,7 +192,7 @@ class _Search:
         effect = self._effect(region, mask)
         self._lasting, self._leaving, self._from_entry, self._from_inside, _ = effect
         for place in region.held:
-            self._arriving[place] = self._arriving.get(place, 0) | mask
+            self._arrive(place, mask)
 
     def _region(self, edges: Iterable[int], tops: Iterable[int] = ()) -> _Region:
         """Follow edges, and everything from the tops of blocks on, up to logging calls."""
