@@ -121,12 +121,13 @@ WARM_BOUND = (
     "A warm `run` knows the ways through the code that an earlier run has taken, under whatever "
     "mode: those of\ncppcheck, 52,703 in a run of 89 million instructions. They are kept as steps, "
     "of which native code composes\nthe operations of the mode when the program comes into a "
-    "routine; no way is learnt twice. Nor is a plan made or\npriced twice, and `tpp` is guided by "
-    "the counts of the last run, which holds only if this run has the same:\none emulation, where "
-    "a first run has two. `compare` is with eleven modes (a user who names none has fourteen);\n"
-    "of the two largest programs it records the run and is shared out among the processors.\n"
+    "routine; no way is learnt twice. Nor is a plan made or\npriced twice, or executed along a "
+    "segment twice, but under `compare`; and `tpp` is guided by\nthe counts of the last run, which "
+    "holds only if this run has the same: one emulation, where\na first run has two. `compare` is "
+    "with eleven modes (a user who names none has fourteen);\nof the two largest programs it "
+    "records the run and is shared out among the processors.\n"
 )
-"""Counted by a profiler: calls of `Automaton._resolve`, of `make_plan` and of `emu_start`."""
+"""Counted by a profiler: calls of `Automaton._resolve`, `make_plan`, `Player.execute`, `emu_start`."""
 EVENT_BOUND = (
     "An exception is 36,409 instructions of the unwinder, which the emulator alone executes in "
     "33 to 73 us at the\nspeeds of its `bare` rows below.\n"
