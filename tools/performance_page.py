@@ -127,7 +127,7 @@ WARM_BOUND = (
     "with eleven modes (a user who names none has fourteen);\nof the two largest programs it "
     "records the run and is shared out among the processors.\n"
 )
-"""Counted by a profiler: calls of `Automaton._resolve`, `make_plan`, `Player.execute`, `emu_start`."""
+"""Calls of `Automaton._resolve`, `make_plan`, `Player.execute`, `emu_start`, by a profiler."""
 EVENT_BOUND = (
     "An exception is 36,409 instructions of the unwinder, which the emulator alone executes in "
     "33 to 73 us at the\nspeeds of its `bare` rows below.\n"
