@@ -17,7 +17,8 @@ compensated
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, groupby
 from math import inf
@@ -296,18 +297,12 @@ def choose(
 class _Fitter:
     """Passes over the vertices, targets before sources, choosing as they go."""
 
-    limit: float  # Of the paths from a vertex
-    loop_of: Mapping[int, IteratedLoop]
-    num_paths: list[int]
-    cuts: list[int]
-    iterations: dict[int, int]
-    valid: dict[int, int]  # Paths from a head that make all k iterations
-    most: int
-
     def __init__(self, cfg: ControlFlowGraph, dfs: DepthFirst) -> None:
         self.cfg, self.dfs, self.dag = cfg, dfs, make_dag(cfg, dfs)
-        target = self.dag.columns.target
-        self.targets = [[target[edge] for edge in edges] for edges in self.dag.out_edges]
+        self.targets: list[list[int]] = [[] for _ in range(cfg.vertex_count)]
+        for begin, end in zip(*self.dag.columns[:2], strict=True):
+            self.targets[begin].append(end)
+        self.tails = Counter([cfg.ends[0][edge] for edge in dfs.back_edges - dfs.self_loops])
         self.order = [v for v in dfs.postorder if v not in (cfg.entry, cfg.exit)]
         self.ranks = {vertex: rank for rank, vertex in enumerate(dfs.postorder)}
 
@@ -332,11 +327,13 @@ class _Fitter:
     ) -> tuple[Fitted, tuple[int, ...]]:
         """Choose k of all loops and edges to cut; returns the edges that are removed, too."""
         self.limit, self.most = threshold, 0
-        self.loop_of = {vertex: loop for loop in loops for vertex in loop.body}
-        self.cuts, self.iterations, self.valid = [], {}, {}
+        loop_of = {vertex: loop for loop in loops for vertex in loop.body}
+        self.cuts: list[int] = []
+        self.iterations: dict[int, int] = {}
+        self.valid: dict[int, int] = {}  # Paths from a head that make all k iterations
         self.num_paths = [0] * self.cfg.vertex_count
         self.num_paths[self.cfg.exit] = 1
-        for loop, vertices in groupby(self.order, self.loop_of.get):
+        for loop, vertices in groupby(self.order, loop_of.get):
             if loop is None:
                 self._fit_vertices(vertices)
             elif loop.head in vertices:  # the last of its body
@@ -377,26 +374,21 @@ class _Fitter:
         """Count, by vertex of a copy, the paths that do not go on to the next, the ways that do,
         and the paths in the last copy, where back edges end them, as removed edges do in all.
         """
-        target, num_paths = self.cfg.ends[1], self.num_paths
+        # Where back edges leave a vertex, the acyclic graph has one edge to EXIT for all of them.
+        source, num_paths = self.cfg.ends[0], self.num_paths
+        tails = Counter([source[edge] for edge in loop.back_edges])
         ends: dict[int, int] = {}
         turns: dict[int, int] = {}
         last: dict[int, int] = {}
         for vertex in body:
-            end = turn = here = removed = back = 0
-            for edge in self.cfg.out_edges[vertex]:
-                to = target[edge]
-                if edge in self.dfs.self_loops:
-                    continue
-                if edge in loop.back_edges:
-                    turn, back = turn + 1, 1
-                elif edge in self.dfs.back_edges:
-                    removed = 1
-                elif to in loop.body:
+            turn = tails[vertex]
+            here, end = 0, -1 if turn and turn == self.tails[vertex] else 0
+            for to in self.targets[vertex]:
+                if to in loop.body:
                     end, turn, here = end + ends[to], turn + turns[to], here + last[to]
                 else:
                     end, here = end + num_paths[to], here + num_paths[to]
-            ends[vertex], turns[vertex] = end + removed, turn
-            last[vertex] = here + max(removed, back)
+            ends[vertex], turns[vertex], last[vertex] = end, turn, here
         return ends, turns, last
 
     def _fit_vertices(self, vertices: Iterable[int]) -> None:

@@ -73,7 +73,7 @@ def entry_values(numbering: IterationNumbering) -> list[int]:
     """Return Val by edge of the unrolled graph, less what is compensated at ENTRY."""
     # Whatever begins with an edge at ENTRY is compensated on it, always.
     unrolled, values = numbering.unrolled, list(numbering.values)
-    for edge in unrolled.out_edges[unrolled.cfg.entry]:
+    for edge in unrolled.begins:
         values[edge] -= numbering.compensation[edge]
     return values
 
@@ -93,7 +93,7 @@ def iteration_increments(
     )
     # On exit edges the accumulators of compensated paths are about to be dropped.
     compensation = list(numbering.compensation)
-    for edge in (*unrolled.leaving, *unrolled.out_edges[unrolled.cfg.entry]):
+    for edge in chain(unrolled.leaving, unrolled.begins):
         compensation[edge] = 0
     moved = tuple(compensation)
     if weights is not None and unrolled.full_loops:  # nothing else is ever compensated
@@ -137,7 +137,7 @@ def place_iterations(
     placer = _Placer(unrolled, tree, increments)
     steps, loop_of, (source, target) = placer.steps, unrolled.loop_of, unrolled.cfg.ends
     actions = step_actions(unrolled, steps)
-    for edge in chain(unrolled.real, unrolled.removed):
+    for edge in chain(unrolled.by_cfg_edge, unrolled.removed):
         if source[edge] in loop_of or target[edge] in loop_of:
             actions[edge] = placer.actions(edge, actions.get(edge, ()))
     counters = tuple(sorted({*counted_edges, *unrolled.dfs.self_loops}))

@@ -80,10 +80,10 @@ def cycles_inside(
     cfg: ControlFlowGraph, dfs: DepthFirst, loop: IteratedLoop
 ) -> Iterator[frozenset[int]]:
     """Yield the ends of the back edges inside of a loop that are neither its own nor self-loops."""
-    for edge in dfs.back_edges - dfs.self_loops - frozenset(loop.back_edges):
-        ends = frozenset((cfg.edges[edge].source, cfg.edges[edge].target))
-        if ends <= loop.body:
-            yield ends
+    source, target = cfg.ends
+    for edge in dfs.back_edges.difference(dfs.self_loops, loop.back_edges):
+        if source[edge] in loop.body and target[edge] in loop.body:
+            yield frozenset((source[edge], target[edge]))
 
 
 def with_iterations(
@@ -181,6 +181,12 @@ class Unrolled(Dag):
     def full_loops(self) -> frozenset[int]:
         """Heads of the iterated loops whose paths from the head make all k iterations."""
         return full_loops(self.cfg, self.loops, self.removed)
+
+    @cached_property
+    def begins(self) -> tuple[int, ...]:
+        """The edges out of ENTRY."""
+        source, entry = self.columns.source, self.cfg.entry
+        return tuple([edge for edge, vertex in enumerate(source) if vertex == entry])
 
     @cached_property
     def compensated_dummies(self) -> frozenset[int]:
