@@ -172,8 +172,7 @@ class Dag:
 
     def stood_for(self, edge: int) -> Sequence[int] | None:
         """Return the removed edges that a dummy edge stands for; None: it is a real edge."""
-        first = self.columns.first
-        dummy = edge - len(self.columns.cfg_edge) + len(first) - 1
+        first, dummy = self.columns.first, edge - self.dummy_ids.start
         if dummy < 0:
             return None
         return self.columns.stands_for[first[dummy] : first[dummy + 1]]
@@ -198,25 +197,30 @@ class Dag:
         """The dummy edges, ascending."""
         return [edge for edge in self.edges if edge.cfg_edge is None]
 
+    @property
+    def dummy_ids(self) -> range:
+        """The numbers of the dummy edges."""
+        edges = len(self.columns.cfg_edge)
+        return range(edges + 1 - len(self.columns.first), edges)
+
     @cached_property
     def entry_dummy(self) -> dict[int, int]:
         """Target vertex of removed edges -> its dummy edge ENTRY -> vertex."""
-        source, target, cfg_edge, *_ = self.columns
-        entry = self.cfg.entry
-        return {target[e]: e for e, real in enumerate(cfg_edge) if real < 0 and source[e] == entry}
+        source, target, *_ = self.columns
+        return {target[e]: e for e in self.dummy_ids if source[e] == self.cfg.entry}
 
     @cached_property
     def exit_dummy(self) -> dict[int, int]:
         """Source vertex of removed edges, or dead end -> its dummy edge vertex -> EXIT."""
-        source, target, cfg_edge, *_ = self.columns
-        leave = self.cfg.exit
-        return {source[e]: e for e, real in enumerate(cfg_edge) if real < 0 and target[e] == leave}
+        source, target, *_ = self.columns
+        return {source[e]: e for e in self.dummy_ids if target[e] == self.cfg.exit}
 
     @cached_property
     def topological(self) -> tuple[int, ...]:
         """Reached vertices, sources before targets; EXIT is last and always present."""
-        order = tuple(vertex for vertex in self.dfs.topological if vertex != self.cfg.exit)
-        return (*order, self.cfg.exit)
+        order = self.dfs.topological
+        at = order.index(self.cfg.exit) if self.cfg.exit in order else len(order)
+        return (*order[:at], *order[at + 1 :], self.cfg.exit)
 
     def edge_weights(self, weights: Sequence[float]) -> tuple[float, ...]:
         """Weights by dag edge from `weights` by control-flow edge; a dummy has the sum."""

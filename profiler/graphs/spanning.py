@@ -41,7 +41,7 @@ from simprof.profiler.graphs.loops import (
     proper_back_edges,
     survey,
 )
-from simprof.profiler.graphs.plan_calls import Reals, call
+from simprof.profiler.graphs.plan_calls import Piece, Reals, call
 from simprof.profiler.graphs.plan_kernel import find_root as find_root
 from simprof.profiler.request.weights import Guess
 from simprof.simulator.values import dataclass
@@ -218,9 +218,6 @@ def find_tree(
     edges = len(source)
     if not edges:
         return SpanningTree(vertex_count, (), (), frozenset(excluded), root_edge)
-    barred = [0] * edges
-    for edge in excluded:
-        barred[edge] = 1
     leave, entry = root_edge or (0, 0)
     found = call(
         k.spanning_tree,
@@ -231,11 +228,16 @@ def find_tree(
             k.EXIT: leave,
             k.ROOT: root_edge is not None,
         },
-        *(Reals(weights), source, target, barred, edges, edges, Reals(edges), vertex_count, edges),
+        *(Reals(weights), source, target, _barred(edges, excluded)),
+        *(edges, edges, Reals(edges), vertex_count, edges),
     )
     ends = tuple(zip(source, target, strict=True))
     in_tree = tuple(map(bool, found(9)))
     return SpanningTree(vertex_count, ends, in_tree, frozenset(excluded), root_edge)
+
+
+def _barred(edges: int, excluded: Collection[int]) -> Piece:
+    return [edge in excluded for edge in range(edges)] if excluded else edges
 
 
 def edge_tree(cfg: ControlFlowGraph, weights: Sequence[float]) -> SpanningTree:
@@ -259,14 +261,11 @@ def chord_increments(
     exit_vertex, entry = root_edge
     vertices, edges = tree.vertex_count, len(values)
     source, target = zip(*tree.ends, strict=True) if edges else ((), ())
-    barred = [0] * edges
-    for edge in tree.excluded:
-        barred[edge] = 1
     size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: entry, k.EXIT: exit_vertex}
     found = call(
         k.count_events,
         size | {k.ROOT: int(tree.root_edge is not None)},
-        *(source, target, tree.in_tree, barred, values),
+        *(source, target, tree.in_tree, _barred(edges, tree.excluded), values),
         *(vertices + 1, vertices, vertices, 2 * edges, vertices, edges),
     )
     potential = tuple(found(10))

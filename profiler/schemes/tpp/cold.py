@@ -97,8 +97,7 @@ def remove_cold(dag: Dag, cold: Collection[int], literal: bool = False) -> Dag:
     columns, source = dag.columns, dag.cfg.ends[0]
     edges = {e for e, real in enumerate(columns.cfg_edge) if real >= 0 and real not in cold}
     starts: dict[int, set[int]] = {}  # entry dummies and where what they stand for comes from
-    standing = columns.standing()
-    for dummy, removed in enumerate(standing, len(columns.source) - len(standing)):
+    for dummy, removed in zip(dag.dummy_ids, columns.standing(), strict=True):
         warm = {source[edge] for edge in removed if edge not in cold}
         if warm and columns.target[dummy] != dag.cfg.exit and dag.cfg.entry not in warm:
             starts[dummy] = warm

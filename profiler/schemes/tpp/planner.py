@@ -419,8 +419,9 @@ def _draft(
     if graphs.split is not None:
         counted = placement.counted_region | {graphs.split}
         placement = replace(placement, counted_region=counted)
-    natural, _ = choose_table(increments.greatest)
-    kind, addressing = choose_table(increments.greatest, table)
+    greatest = increments.greatest
+    natural, _ = choose_table(greatest)
+    kind, addressing = choose_table(greatest, table)
     if obvious.defining and not obvious.kept:
         # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
         actions = with_edge_counters({}, placement.edge_counters)

@@ -71,11 +71,12 @@ class HotGraphs:
     def detours(self) -> Detours:
         """Where control leaves the kept graph, and where it comes back poisoned."""
         joins, leaves = set(), set()
-        for edge, ends in self._left_out:
-            if not (ends and edge.source in self.kept.exit_dummy):
-                leaves.add(edge.source)
-            if not (ends and edge.target in self.kept.entry_dummy):
-                joins.add(edge.target)
+        last, first = self.kept.exit_dummy, self.kept.entry_dummy
+        for (_, source, target, _), ends in self._left_out:
+            if not (ends and source in last):
+                leaves.add(source)
+            if not (ends and target in first):
+                joins.add(target)
         return Detours(frozenset(joins & self.kept_vertices), frozenset(leaves))
 
     @cached_property
