@@ -10,7 +10,7 @@ limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every out
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
@@ -48,6 +48,9 @@ from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS, BranchCode
 from simprof.profiler.schemes.static import by_edge, dummy, num_paths
 from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
+
+# Labels begin at 0 at every predicate, so these are soon all there.
+_shift_bits, _shift_word = cache(ShiftBits), cache(ShiftWord)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +318,7 @@ def _steps(
     elif width and ends and merged and not several:
         return [CountShifted(label, width, on_back_edge)]
     elif width:
-        steps.append(ShiftWord(at, label, width) if several else ShiftBits(label, width))
+        steps.append(_shift_word(at, label, width) if several else _shift_bits(label, width))
     if ends:
         steps.append(CountWords(at + 1, on_back_edge) if several else CountPath(0, on_back_edge))
     elif codes.words[target] != at:

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -36,6 +37,9 @@ from simprof.profiler.schemes.static import describe_tree
 from simprof.simulator.values import dataclass
 
 _Actions = dict[int, tuple[Action, ...]]
+
+# Numbers begin at 0 in every routine, so these are soon all there.
+_log_source, _log_destination = cache(LogSource), cache(LogDestination)
 
 
 @dataclass(frozen=True)
@@ -170,13 +174,13 @@ def _calls(
     source, target = cfg.ends
     for edge, first, second, source_on_edge, destination_on_edge in logged:
         if source_on_edge:
-            edges[edge] = (LogSource(first),)
+            edges[edge] = (_log_source(first),)
         elif source[edge] not in ends:
-            ends[source[edge]] = (LogSource(first),)
+            ends[source[edge]] = (_log_source(first),)
         if destination_on_edge:
-            edges[edge] = (*edges.get(edge, ()), LogDestination(second))
+            edges[edge] = (*edges.get(edge, ()), _log_destination(second))
         elif target[edge] not in tops:
-            tops[target[edge]] = (LogDestination(second),)
+            tops[target[edge]] = (_log_destination(second),)
     number = max([pair.source for pair in logged], default=-1) + 1
     for places, into in ((disrupted.blocks, tops), (disrupted.edges, edges)):
         for place in sorted(places):
