@@ -12,6 +12,7 @@ starts (the dummy ENTRY -> w) (EPP, section 4).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import compress, count
 
 from simprof.profiler.graphs import plan_kernel as k
@@ -40,6 +41,8 @@ SMALL_ARRAY = 4096
 
 # How many counters a path an array may have at most: what EPP expects of bit tracing (EPP 2).
 SPARSE_FACTOR = 2
+
+_count_edge = cache(CountEdge)  # counters begin at 0 in every routine: soon all are there
 
 
 def wastes_space(counters: int | None, paths: int) -> bool:
@@ -206,7 +209,7 @@ def with_edge_counters(
     """
     placed = {edge: tuple(group) for edge, group in actions.items() if group}
     for counter, edge in enumerate(counted):
-        placed[edge] = (*placed.get(edge, ()), CountEdge(counter))
+        placed[edge] = (*placed.get(edge, ()), _count_edge(counter))
     return dict(sorted(placed.items()))
 
 
@@ -235,9 +238,9 @@ def choose_table(
 def counter_plan(edges: Sequence[int] = (), blocks: Sequence[int] = ()) -> InstrumentationPlan:
     """Return a plan with a counter on each of `edges`, then one in each of `blocks`."""
     return InstrumentationPlan(
-        actions={edge: (CountEdge(k),) for k, edge in enumerate(edges)},
+        actions={edge: (_count_edge(k),) for k, edge in enumerate(edges)},
         edge_counters=len(edges) + len(blocks),
-        blocks={block: (CountEdge(k),) for k, block in enumerate(blocks, len(edges))},
+        blocks={block: (_count_edge(k),) for k, block in enumerate(blocks, len(edges))},
     )
 
 
