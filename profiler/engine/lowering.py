@@ -266,6 +266,7 @@ class Lowering:
         name = cfg.address, cfg.name
         known = self._known.get(name)
         plans = {number: plan for number, (plan, _) in counting.items()}
+        has_all_edges = self.notes is not None  # each is in a segment
         if known is None or not known.fits(cfg, plans, weights):
 
             def make() -> tuple[Segmentation, dict[int, Player]]:
@@ -274,8 +275,8 @@ class Lowering:
                     for number, (plan, own) in counting.items()
                 }
                 cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
-                if self.notes is not None:
-                    cuts |= depth_first(cfg).self_loops  # no edge may be in no segment
+                if has_all_edges:
+                    cuts |= depth_first(cfg).self_loops
                 flags = 2 * sum(bool(plan.guards) for plan in plans.values())
                 return segment(cfg, cuts, weights, flags), players
 

@@ -15,8 +15,9 @@ EPP 5.2) -> `PathNumbering.encode`, `decode` (EPP 3.5), `decode_prefix` (EPP 3.6
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate, chain, pairwise
 from math import inf
 from typing import Any, NamedTuple
 
@@ -49,19 +50,15 @@ class PathNumbering:
     @cached_property
     def order(self) -> tuple[tuple[int, ...], ...]:
         """By vertex, its outgoing dag edges by ascending value."""
-        return tuple(tuple(self._sorted(vertex)) for vertex in range(len(self.num_paths)))
-
-    def _sorted(self, vertex: int) -> list[int]:
-        known = self._orders.get(vertex)
-        if known is None:
-            target, paths = self.dag.columns.target, self.num_paths
-            edges = self.dag.out_edges[vertex]
-            known = self._orders[vertex] = sorted(edges, key=lambda edge: paths[target[edge]])
-        return known
+        first, edges = self.sorted
+        return tuple(tuple(edges[begin:end]) for begin, end in pairwise(first))
 
     @cached_property
-    def _orders(self) -> dict[int, list[int]]:
-        return {}  # of the vertices that were asked for: few paths are decoded, as a rule
+    def sorted(self) -> tuple[Sequence[int], Sequence[int]]:
+        """The same, one behind the other, those of v from `[0][v]` to `[0][v + 1]`."""
+        target, paths = self.dag.columns.target, self.num_paths
+        edges = [sorted(each, key=lambda e: paths[target[e]]) for each in self.dag.out_edges]
+        return tuple(accumulate(map(len, edges), initial=0)), tuple(chain.from_iterable(edges))
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a pickle holds."""
@@ -122,15 +119,16 @@ class PathNumbering:
         if not 0 <= path_sum < self.total:
             raise ValueError(f"{self.dag.cfg.name} has no path {path_sum} (paths: {self.total})")
         vertex, rest, path = self.dag.cfg.entry, path_sum, []
-        target, values, orders = self.dag.columns.target, self.values, self._orders
+        target, values = self.dag.columns.target, self.values
+        first, edges = self.sorted
         while vertex != last:
-            edges = orders.get(vertex) or self._sorted(vertex)
-            if not edges:
+            begin, end = first[vertex], first[vertex + 1]
+            if begin == end:
                 raise ValueError(f"{self.dag.cfg.name}: no path of this value through {last}")
-            at = len(edges) - 1
-            if at >= _FEW:
-                at = bisect_right(edges, rest, key=values.__getitem__) - 1
-            while at > 0 and values[edges[at]] > rest:
+            at = end - 1
+            if end - begin > _FEW:
+                at = bisect_right(edges, rest, begin, end, key=values.__getitem__) - 1
+            while at > begin and values[edges[at]] > rest:
                 at -= 1
             edge = edges[at]
             path.append(edge)
