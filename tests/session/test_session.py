@@ -14,6 +14,7 @@ import pytest
 
 import simprof
 from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.profile import RunMeasurement
@@ -64,14 +65,14 @@ def test_schemes_in_one_emulation_are_those_of_separate_ones(run: Run) -> None:
 def test_a_run_is_forgotten_without_a_search_for_cycles(fixture_elf: Callable[..., Path]) -> None:
     """Python looks for unused cycles rarely: a run that is one stays beside all later ones."""
 
-    def automata() -> list[Automaton]:
-        return [each for each in gc.get_objects() if isinstance(each, Automaton)]
+    def parts() -> list[Automaton | Lowering]:
+        return [each for each in gc.get_objects() if isinstance(each, Automaton | Lowering)]
 
     gc.disable()
     try:
-        before = automata()  # kept: none of those that earlier tests have left goes meanwhile
+        before = parts()  # kept: none of those that earlier tests have left goes meanwhile
         simprof.compare(fixture_elf("loops"), modes=("pp", "tpp"))
-        assert len(automata()) == len(before)
+        assert len(parts()) == len(before)
     finally:
         gc.enable()
 
