@@ -37,6 +37,7 @@ _RETURNS = (TransferKind.RETURN_JUMP, TransferKind.RETURN)
 _BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _TRAPS = (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)
 _RETL = np.uint32(0x81C3E008)
+_MANY = np.iinfo(np.int32).max
 _ADD_O7 = np.uint32(0x8003C000)  # add %o7, any, any
 _SECOND_FORM = np.uint32(0xC1FFC000)
 
@@ -348,8 +349,11 @@ def _exits(facts: CodeFacts, graphs: PackedGraphs, rules: Abi, blocks: _Ends) ->
 
 def places_without_code(cfg: ControlFlowGraph) -> Placed:
     """Find where the code of a graph's edges goes where nothing is known of the routine's code."""
-    graphs = PackedGraphs.of((cfg,))
-    by_edge, by_block = _graph_columns(graphs)
+    # A graph file may say any number of instructions; where code goes, more make no difference.
+    given_blocks = tuple(
+        block._replace(instructions=min(block.instructions, _MANY)) for block in cfg.blocks
+    )
+    by_edge, by_block = _graph_columns(PackedGraphs.of((replace(cfg, blocks=given_blocks),)))
     blocks, edges = len(cfg.blocks), len(cfg.edges)
     nothing = _Column.zeros(blocks)
     given = _sizes(blocks, edges, cfg.address, 0)

@@ -245,11 +245,15 @@ class EarlierProducts:
 
     def __call__(self, routine: int) -> KeptProduct | None:
         """Return what is kept of a routine, None if nothing is."""
-        data = self.kept.get(self.name(routine))
+        data = self.kept.found.get(self._name(routine))
         found = None if data is None else cache_files.loads(data)
         return found if isinstance(found, KeptProduct) else None
 
-    def name(self, routine: int) -> ProductName:
+    def more(self, lowering: Lowering) -> Iterator[tuple[ProductName, KeptProduct]]:
+        """Yield what the run has shown of routines, where that is more than was kept."""
+        return ((self._name(routine), product) for routine, product in lowering.kept())
+
+    def _name(self, routine: int) -> ProductName:
         """Return what names all that decides what is done there, besides the settings."""
         cfg = self.graphs[routine]
         guides = [scheme.guide(routine) for scheme in self.schemes]
@@ -276,11 +280,11 @@ class ProgramRun:
     lowering: Lowering  # What has the counts of the schemes
     result: RunResult  # How the run ended
 
-    def products(self) -> Iterator[tuple[ProductName, KeptProduct]]:
-        """Yield what the schemes did in routines, where that is more than was kept."""
-        if isinstance(earlier := self.lowering.earlier, EarlierProducts):
-            for routine, product in self.lowering.kept():
-                yield earlier.name(routine), product
+    @property
+    def earlier(self) -> EarlierProducts | None:
+        """What is kept of its schemes, None where nothing is."""
+        found = self.lowering.earlier
+        return found if isinstance(found, EarlierProducts) else None
 
 
 @dataclass(frozen=True)

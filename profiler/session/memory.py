@@ -110,7 +110,7 @@ class BinaryMemory:
         self._lent: dict[str, KnownFacts | KnownCosts] = {}
         # Those that were read or kept, for each pass asks for them
         self._plans: dict[str, KnownPlans] = {}
-        self._products: dict[str, KeptProducts] = {}
+        self._products: dict[str, Mapping[ProductName, bytes]] = {}
         self._ways: dict[str, KnownWays | None] = {}
 
     def graphs(
@@ -230,27 +230,25 @@ class BinaryMemory:
         """Return what schemes did together in routines, if that is kept; None: it is not kept."""
         if self._files is None or not all(map(_decides, settings)):
             return None
-        name = _made_for("products", discoveries, *settings)
+        of = f"{'+'.join(setting.mode for setting in settings)}-{_digest(settings)}"
+        name = _products_of(discoveries, of)
         if name not in self._products:
             self._products[name] = self._load_named(name)
-        return self._products[name]
+        return KeptProducts(of, self._products[name])
 
     def keep_products(
         self,
         discoveries: Discoveries,
-        settings: Sequence[Setting],
+        of: str,
         products: Iterable[tuple[ProductName, KeptProduct]],
     ) -> None:
-        """Keep what schemes did together in routines, where that is worth while."""
+        """Keep what schemes did together in routines; `of`: as in `KeptProducts`."""
         # Read one by one, and of each routine the last one is kept, as of plans.
-        before = self.products(discoveries, settings)
-        if before is None:
-            return
         more = {name: cache_files.dumps(product) for name, product in products}
         if more:
-            again = {name[:2] for name in more}
+            name, again = _products_of(discoveries, of), {name[:2] for name in more}
+            before = self._products.get(name) or self._load_named(name)
             rest = {name: data for name, data in before.items() if name[:2] not in again}
-            name = _made_for("products", discoveries, *settings)
             self._products[name] = {**rest, **more}
             self._keep(name, self._products[name])
 
@@ -323,10 +321,13 @@ def _decides(setting: Setting) -> bool:
     return own and isinstance(setting.options.weights, Weights)
 
 
-def _made_for(what: str, discoveries: Discoveries, *settings: Setting) -> str:
-    """Return the name of what is made of graphs under settings."""
-    modes = "+".join(setting.mode for setting in settings)
-    return f"{what}-{modes}-{_digest([_graphs_of(discoveries), *settings])}"
+def _made_for(what: str, discoveries: Discoveries, setting: Setting) -> str:
+    """Return the name of what is made of graphs under a setting."""
+    return f"{what}-{setting.mode}-{_digest([_graphs_of(discoveries), setting])}"
+
+
+def _products_of(discoveries: Discoveries, of: str) -> str:
+    return f"products-{of}-{_digest(_graphs_of(discoveries))}"
 
 
 def run_name(

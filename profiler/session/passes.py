@@ -429,9 +429,9 @@ def _count(before: Runs, stage: Stage) -> Runs:
     ways = execution.ways() if is_on_its_graphs else None
     if ways is not None:
         stage.study.memory.keep_ways(runs.discoveries, ways)
-    if is_on_its_graphs:
-        settings = [planner.setting for planner in stage.planners]
-        stage.study.memory.keep_products(runs.discoveries, settings, execution.products())
+    if is_on_its_graphs and (earlier := execution.earlier) is not None:
+        more = earlier.more(execution.lowering)
+        stage.study.memory.keep_products(runs.discoveries, earlier.kept.of, more)
     runs = replace(runs, whole_runs=runs.whole_runs + events.is_emulated)
     routines = None if events.is_emulated else stage.study.routines
     wanted = stage.study.invocation, len(stage.settings)

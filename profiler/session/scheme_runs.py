@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
@@ -100,7 +101,13 @@ KnownPlans = Mapping[PlanName, bytes]
 # What the schemes of a run do in a routine is named alike: by what guides each of them, and what
 # guides the choice of segments.
 ProductName = tuple[int, str, tuple[bytes, ...]]
-KeptProducts = Mapping[ProductName, bytes]
+
+
+class KeptProducts(NamedTuple):
+    """What the schemes of a run did in routines in earlier sessions, as `cache_files` writes it."""
+
+    of: str  # Stands for their settings
+    found: Mapping[ProductName, bytes]
 
 
 def plan_name(cfg: ControlFlowGraph, guide: Sequence[int] | None) -> PlanName:
