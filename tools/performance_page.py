@@ -122,10 +122,11 @@ WARM_BOUND = (
     "mode: those of\ncppcheck, 52,703 in a run of 89 million instructions. They are kept as steps, "
     "of which native code composes\nthe operations of the mode when the program comes into a "
     "routine; no way is learnt twice. Nor is a plan made or\npriced twice, or executed along a "
-    "segment twice, but under `compare`; and `tpp` is guided by\nthe counts of the last run, which "
-    "holds only if this run has the same: one emulation, where\na first run has two. `compare` is "
-    "with eleven modes (a user who names none has fourteen);\nof the two largest programs it "
-    "records the run and is shared out among the processors.\n"
+    "segment twice, but under `compare` and in the second run\nof `tpp`, which is guided by the "
+    "counts of the first: they hold only if this run has the same, and it takes one\nemulation, "
+    "where a first run has two. `compare` is with eleven modes (a user who names none has "
+    "fourteen); of\nthe two largest programs it records the run and is shared out among the "
+    "processors.\n"
 )
 """Calls of `Automaton._resolve`, `make_plan`, `Player.execute`, `emu_start`, by a profiler."""
 EVENT_BOUND = (
