@@ -32,7 +32,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies
+from hypothesis import HealthCheck, settings
 
 from simprof.simulator.cpu import compiled, machine_code
 
@@ -117,8 +117,6 @@ def skip_reasons(long: bool) -> dict[str, str]:
 def pytest_collection_finish() -> None:
     """Leave what has been made for all tests out of every search for garbage."""
     gc.freeze()
-    # The first test of hypothesis searches for garbage, which takes seconds later on.
-    given(strategies.none())(lambda _: None)()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
