@@ -98,8 +98,9 @@ class RoutineProduct:
             return {number: player.stretches for number, player in self.players.items()}
         return {number: list(known) for number, known in self.kept.stretches.items()}
 
-    def begin(self) -> tuple[PathState, ...]:
-        """Return the state in which activations begin."""
+    @property
+    def start(self) -> tuple[PathState, ...]:
+        """The state in which activations begin."""
         if self.kept is not None:
             return self.kept.states[0]
         return tuple(player.start for player in self.players.values())
@@ -214,7 +215,7 @@ class Products:
         """Add a routine; return the state in which its activations begin."""
         self._routines[routine] = product
         if product.kept is None:
-            return self._number(SegmentState(routine, product.begin()))
+            return self._number(SegmentState(routine, product.start))
         return self._add_kept(routine, product, product.kept)
 
     def _add_kept(self, routine: int, product: RoutineProduct, kept: KeptProduct) -> int:

@@ -109,8 +109,7 @@ class BinaryMemory:
         # What has been handed out, which sessions add to: by the name under which it is kept
         self._lent: dict[str, KnownFacts | KnownCosts] = {}
         # Those that were read or kept, for each pass asks for them
-        self._plans: dict[str, KnownPlans] = {}
-        self._products: dict[str, Mapping[ProductName, bytes]] = {}
+        self._of_routines: dict[str, Mapping[Any, bytes]] = {}
         self._ways: dict[str, KnownWays | None] = {}
 
     def graphs(
@@ -196,10 +195,7 @@ class BinaryMemory:
         """Return what plans of the graphs are known under a setting."""
         if not _decides(setting):
             return {}
-        name = _made_for("plans", discoveries, setting)
-        if name not in self._plans:
-            self._plans[name] = self._load_named(name)
-        return self._plans[name]
+        return self._load_of_routines(_made_for("plans", discoveries, setting))
 
     def keep_plans(
         self,
@@ -217,12 +213,7 @@ class BinaryMemory:
         guided = registry.definition(setting.mode).guided_decoder
         named = ((plan_name(cfg, guide_of(guided(plan))), cfg, plan) for cfg, plan in plans)
         more = {n: cache_files.dumps(plan, cfg) for n, cfg, plan in named if n not in before}
-        if more:
-            again = {name[:2] for name in more}
-            rest = {name: data for name, data in before.items() if name[:2] not in again}
-            name = _made_for("plans", discoveries, setting)
-            self._plans[name] = {**rest, **more}
-            self._keep(name, self._plans[name])
+        self._keep_of_routines(_made_for("plans", discoveries, setting), more)
 
     def products(
         self, discoveries: Discoveries, settings: Sequence[Setting]
@@ -231,10 +222,7 @@ class BinaryMemory:
         if self._files is None or not all(map(_decides, settings)):
             return None
         of = f"{'+'.join(setting.mode for setting in settings)}-{_digest(settings)}"
-        name = _products_of(discoveries, of)
-        if name not in self._products:
-            self._products[name] = self._load_named(name)
-        return KeptProducts(of, self._products[name])
+        return KeptProducts(of, self._load_of_routines(_products_of(discoveries, of)))
 
     def keep_products(
         self,
@@ -243,14 +231,8 @@ class BinaryMemory:
         products: Iterable[tuple[ProductName, KeptProduct]],
     ) -> None:
         """Keep what schemes did together in routines; `of`: as in `KeptProducts`."""
-        # Read one by one, and of each routine the last one is kept, as of plans.
         more = {name: cache_files.dumps(product) for name, product in products}
-        if more:
-            name, again = _products_of(discoveries, of), {name[:2] for name in more}
-            before = self._products.get(name) or self._load_named(name)
-            rest = {name: data for name, data in before.items() if name[:2] not in again}
-            self._products[name] = {**rest, **more}
-            self._keep(name, self._products[name])
+        self._keep_of_routines(_products_of(discoveries, of), more)
 
     def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
         """Return what the code of routines costs under a setting, as far as that is known."""
@@ -297,10 +279,21 @@ class BinaryMemory:
             return None
         return kept[1] if kept[0] == self._program.sha256 and isinstance(kept[1], kind) else None
 
-    def _load_named(self, what: str) -> dict[Any, bytes]:
-        """Return what is kept by a name that has the address and the name of a routine first."""
-        found = self._load(what, dict) or {}
-        return found if set(map(type, found)) <= {tuple} else {}
+    def _load_of_routines(self, what: str) -> Mapping[Any, bytes]:
+        """Return what is kept by names that begin with the address and the name of a routine."""
+        if what not in self._of_routines:
+            found = self._load(what, dict) or {}
+            self._of_routines[what] = found if set(map(type, found)) <= {tuple} else {}
+        return self._of_routines[what]
+
+    def _keep_of_routines(self, what: str, more: Mapping[Any, bytes]) -> None:
+        """Keep more under such names; of what there was of the same routines nothing is left."""
+        if more:
+            again = {name[:2] for name in more}
+            before = self._load_of_routines(what).items()
+            rest = {name: data for name, data in before if name[:2] not in again}
+            self._of_routines[what] = {**rest, **more}
+            self._keep(what, self._of_routines[what])
 
     def _keep(self, what: str, value: object) -> None:
         if self._files is not None:

@@ -131,7 +131,8 @@ class Study:
 
     @property
     def keeps_products(self) -> bool:
-        """Whether what the schemes do is kept; where something is written on the way it is more."""
+        """Whether what the schemes do along segments is kept for later runs."""
+        # A trace, a recording and counts by context have operations of their own in the same lists.
         writes = self.trace is not None or self.recording is not None
         return self.keeps_plans and not writes and self.invocation.contexts is None
 

@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -94,6 +94,22 @@ def run(program: Path, cache: Path, given: str, *words: str) -> dict[str, Any]:
 def runs(result: dict[str, Any]) -> tuple[int, int]:
     """Take out how often the program was emulated."""
     return result["counts"].pop("runs"), result["counts"].pop("whole_runs")
+
+
+TEXTS = "one word\n", "many words, and numbers 1 2 3\n" * 40
+Reading = tuple[GuestOptions, Path]
+
+
+@pytest.fixture
+def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reading]:
+    """What a program sees, whose output goes nowhere, and the file that it reads.
+
+    Runs that remember do so in a cache of the test's own.
+    """
+    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
+    nowhere, file = os.open(os.devnull, os.O_WRONLY), tmp_path / "input"
+    yield GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere), file
+    os.close(nowhere)
 
 
 @pytest.mark.long
@@ -222,25 +238,19 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     os.close(nowhere)
 
 
-def test_the_counts_of_the_last_run_guide_the_next_one(
-    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_counts_of_the_last_run_guide_the_next_one(fixture_elf: Find, reading: Reading) -> None:
     """Where they turn out to be others, the run is made again as if none had been known."""
-    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
-    file, texts = tmp_path / "input", ("one word\n", "many words, and numbers 1 2 3\n" * 40)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    guest = GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere)
+    guest, file = reading
     scheme = SchemeOptions(table=TableChoice.HASH)  # hashed routines have a run of their own
     request = RunRequest(fixture_elf("words", "v9"), guest, mode="tpp", scheme=scheme)
     runs = []
     for text in (0, 0, 1, 1, 1, 0):
-        file.write_text(texts[text])
+        file.write_text(TEXTS[text])
         plain = run_program(request)
         known = run_program(replace(request, remember=True))
         assert plain.counts["runs"] == 2
         assert replace(known, counts=plain.counts) == plain
         runs.append(known.counts["runs"])
-    os.close(nowhere)
     # After a wrong guess none is made until two runs had the same counts.
     assert runs == [2, 1, 3, 2, 1, 3]
 
@@ -292,11 +302,12 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
     table: TableChoice,
     width: str,
     fixture_elf: Find,
+    reading: Reading,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another input adds to what is known of a routine, for an emulation and for a replay."""
-    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
+    guest, file = reading
     segmented: list[str] = []
 
     def segmenting(cfg: ControlFlowGraph, *rest: Any) -> Segmentation:
@@ -304,14 +315,11 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
         return segment(cfg, *rest)
 
     monkeypatch.setattr(lowering, "segment", segmenting)
-    file, texts = tmp_path / "input", ("one word\n", "many words, and numbers 1 2 3\n" * 40)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    guest = GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere)
     scheme = SchemeOptions(table=table)
     request = RunRequest(fixture_elf("words", width), guest, mode=mode, scheme=scheme)
     seen: list[int] = []
     for text in (0, 0, 1, 1, 1, 1):
-        file.write_text(texts[text])
+        file.write_text(TEXTS[text])
         plain = run_program(request)
         recording = tmp_path / f"recording-{len(seen)}"
         session.observe(replace(request, recording=recording), ())
@@ -321,28 +329,23 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
         assert replace(known, counts=plain.counts) == plain
         replayed = run_program(replace(request, remember=True, replay=recording))
         assert replayed.routines == plain.routines
-    os.close(nowhere)
     # Routines in which an activation was unfinished when the program ended are looked at again.
     assert seen[0] > 10 and seen[-1] < 3
 
 
 def test_another_edge_profile_under_the_same_name_has_other_products(
-    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fixture_elf: Find, reading: Reading, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
-    file, texts = tmp_path / "input", ("one word\n", "many words, and numbers 1 2 3\n" * 40)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    guest = GuestOptions(root=tmp_path, stdin=file, stdout=nowhere, stderr=nowhere)
+    guest, file = reading
     saved = tmp_path / "edges"
     scheme = SchemeOptions(edge_profile=saved)
     guided = RunRequest(fixture_elf("words", "v9"), guest, mode="tpp", scheme=scheme)
-    for text in texts:
+    for text in TEXTS:
         file.write_text(text)
         save(run_program(replace(guided, mode="edges", scheme=SchemeOptions())), saved)
-        file.write_text(texts[1])
+        file.write_text(TEXTS[1])
         plain = run_program(guided)
         assert replace(run_program(replace(guided, remember=True)), counts=plain.counts) == plain
-    os.close(nowhere)
 
 
 @pytest.mark.parametrize("mode", ["pp", "tpp"])
