@@ -429,6 +429,34 @@ FORMATS: Mapping[str, Schema] = {
             )
         },
     ),
+    "subpaths": thing(
+        {
+            **HEAD,
+            **SETTING,
+            "symbols": COUNT,
+            "different_symbols": COUNT,
+            "trace_bytes": COUNT,
+            "zstd_bytes": COUNT,
+            "rules": COUNT,
+            "grammar_symbols": COUNT,
+            "grammar_bytes": COUNT,
+            "instructions": COUNT,
+            "longest": COUNT,
+            "threshold": NUMBER,
+            "hot_subpaths": COUNT,
+            "subpaths": each(
+                thing(
+                    {
+                        "occurrences": COUNT,
+                        "instructions": COUNT,
+                        "paths": each(
+                            thing({"routine": TEXT, "path": COUNT, "blocks": each(TEXT)})
+                        ),
+                    }
+                )
+            ),
+        }
+    ),
     "instrument": thing(
         {
             **HEAD,

@@ -46,6 +46,8 @@ def buffer_address(buffer: Buffer) -> int:
 
 def slots_end(use: BufferUse, first: Sequence[int]) -> int:
     """Return the end of a buffer's slots that a routine's code looks at, or of the buffer."""
+    if not use.buffer.has_slots:
+        return buffer_address(use.buffer) + use.buffer.size
     # A slot's place is the sum of its numbers, one of each series. `first`: Of the routine.
     reached = sum(number + count for number, count in zip(first, use.numbers, strict=False))
     return buffer_address(use.buffer) + max(use.buffer.size, SLOT_SIZE * reached)

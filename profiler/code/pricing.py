@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import TakenPart
-from simprof.profiler.plan.decoders import TraceWriter, guide_digest
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.decoders import RoutineCounters, TraceWriter, guide_digest
+from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable, InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import CodeLayout, RegisterUse
 from simprof.simulator.values import dataclass
@@ -341,7 +341,8 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
     # each number.
     named = len(plan.named_counters)
     size = COUNTER_SIZE * (plan.edge_counters + named)
-    size += SLOT_SIZE * sum(plan.numbers)
+    slots = (use.numbers for use in plan.buffers if use.buffer.has_slots)
+    size += SLOT_SIZE * sum(map(sum, slots))
     if plan.table is CounterTable.HASH:
         from simprof.profiler.code.hash_routine import TableLayout
 
@@ -369,6 +370,15 @@ def plan_sizes(
         "snippets": 0 if code is None else code.count,
         "code_bytes": 0 if code is None else code.code_bytes,
     }
+
+
+def stream_sizes(plan: InstrumentationPlan, counters: RoutineCounters) -> dict[str, int]:
+    """Return by name how many bits of trace the symbols of paths take, as `trace_sizes` does."""
+    if plan.table is not CounterTable.STREAM:
+        return {}
+    written, (paths, *_) = counters.path_increments, plan.numbers
+    least = max(1, (paths - 1).bit_length())
+    return {"trace_bits": SYMBOL_BITS * written, "minimal_trace_bits": least * written}
 
 
 def trace_sizes(writer: TraceWriter | None, crossings: Sequence[int]) -> dict[str, int]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from simprof.profiler.code import pricing
 from simprof.profiler.code.codegen import RoutineCode
-from simprof.profiler.code.pricing import plan_sizes, trace_sizes
+from simprof.profiler.code.pricing import plan_sizes, stream_sizes, trace_sizes
 from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import GraphDocument
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -217,6 +217,7 @@ def _sizes(run: GraphRun) -> dict[str, int]:
         **plan_sizes(plan.plan, code, len(run.counters.paths)),
         "snippet_instructions": code.static_instructions,
         **trace_sizes(run.definition.trace_writer(plan), run.crossings),
+        **stream_sizes(plan.plan, run.counters),
     }
 
 

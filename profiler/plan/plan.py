@@ -15,12 +15,17 @@ from itertools import chain
 from simprof.profiler.plan.actions import Action, CountEdge, Guard
 from simprof.simulator.values import dataclass
 
+SYMBOL_BITS = 32  # Bits of a path's symbol in a stream, as a word has them: numbers begin at 1.
+
 
 class CounterTable(StrEnum):
     """How a routine's path counters are kept (EPP 5.2, 5.3)."""
 
     ARRAY = "array"
     HASH = "hash"
+    # In a trace: a path's counter is how often its symbol is there, the number of the path among
+    # all that the plans' shared numbers stand for (`BufferUse.numbers`).
+    STREAM = "stream"
     NONE = "none"
 
 

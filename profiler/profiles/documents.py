@@ -16,7 +16,8 @@ from simprof.profiler.profiles.profile import Origin
 # Format -> its version.
 VERSIONS: Mapping[str, int] = MappingProxyType({
     "run": 4, "compare": 4, "routines": 2, "edges": 2, "paths": 2, "source": 2, "tree": 1,
-    "diff": 2, "cfg": 2, "read": 3, "instrument": 3, "verify": 2, "regress": 2, "tables": 2,
+    "diff": 2, "cfg": 2, "read": 3, "subpaths": 1, "instrument": 3, "verify": 2, "regress": 2,
+    "tables": 2,
     "doctor": 2,
 })  # fmt: skip
 

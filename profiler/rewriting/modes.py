@@ -7,10 +7,10 @@ from dataclasses import field, replace
 from functools import cached_property
 from glob import escape
 
-from simprof.profiler.code.pricing import added, trace_sizes
+from simprof.profiler.code.pricing import added, stream_sizes, trace_sizes
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.rewriting.draft import Cause
-from simprof.profiler.rewriting.elsewhere.memory import differences
+from simprof.profiler.rewriting.elsewhere.memory import differences, symbol_counts
 from simprof.profiler.rewriting.elsewhere.reading import stream_difference, token_stream
 from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
 from simprof.profiler.rewriting.elsewhere.writing import exit_cost
@@ -217,6 +217,8 @@ class _Trial:
             assert plan is not None
             writer = self.scheme.definition.trace_writer(plan)
             sizes = trace_sizes(writer, self.observation.events[number].edges)
+            counters = self.observation.counters(self.scheme, number)
+            sizes |= stream_sizes(plan.plan, counters)
             bits += sizes.get("trace_bits", 0)
         return bits
 
@@ -257,7 +259,13 @@ class _Trial:
             return
         if self.unforeseen:
             return
-        counted = differences(self.observation, self.scheme, self.made.placed, run.counters)
+        counted = differences(
+            self.observation,
+            self.scheme,
+            self.made.placed,
+            run.counters,
+            symbol_counts(run.trace or b""),
+        )
         if expected is not None:
             counted += _trace_differences(expected, run, self.made)
         if self.compares_trace or not self.writes_trace:

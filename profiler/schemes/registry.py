@@ -34,6 +34,7 @@ from simprof.profiler.schemes.pp import PP
 from simprof.profiler.schemes.qpt import QPT, QPT2
 from simprof.profiler.schemes.tpp import TPP
 from simprof.profiler.schemes.tracing import BITS, BLOCK_TRACE, BYTES, WITNESS
+from simprof.profiler.schemes.wpp import WPP
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ EDGES = SchemeDefinition(
 
 # simprof's own, in the order of reports.
 OWN = (
-    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, KITER),
+    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, KITER, WPP),
     *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
 )
 

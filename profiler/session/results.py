@@ -18,6 +18,7 @@ from simprof.profiler.code.pricing import (
     block_costs,
     edge_costs,
     plan_sizes,
+    stream_sizes,
     trace_sizes,
 )
 from simprof.profiler.graphs import flow
@@ -541,5 +542,6 @@ def _sizes(routine: RoutineReading, is64: bool) -> dict[str, int]:
     if plan is None:
         return {}
     traced = trace_sizes(routine.definition.trace_writer(plan), routine.events.edges)
+    traced |= stream_sizes(plan.plan, routine.counters)
     traced |= address_sizes(code, routine.events.block_counts, is64)
     return {**plan_sizes(plan.plan, code, len(routine.counters.paths)), **traced}

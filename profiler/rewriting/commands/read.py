@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from simprof.profiler.trace.regeneration import Array, BlockSink
 
 ELF = b"\x7fELF"
+LONGEST, THRESHOLD = 8, 1.0  # Of hot subpaths
 TRACE = ".trace"  # What a program appends to its counter file's name for its trace
 
 SECTIONS = {
     "Of counters": ("details", "top", "report"),
+    "Of a trace of paths": ("subpaths", "longest", "threshold"),
     "Of a trace": ("check", "shown_paths"),
     "Of both": ("output", "json_file", "program"),
 }
 # Heading of options -> on what they have no effect.
-OTHERS = MappingProxyType({"Of counters": "a trace", "Of a trace": "counters"})
+OTHERS = MappingProxyType(
+    {"Of counters": "a trace", "Of a trace": "counters", "Of a trace of paths": "a trace"}
+)
 
 
 class RegenerationError(UsageError):
@@ -58,6 +62,29 @@ class RegenerationError(UsageError):
 @options.json_option("Write the result as JSON; - is stdout.")
 @options.report_option()
 @click.option(
+    "--subpaths",
+    type=options.COUNT,
+    metavar="N",
+    help="Of wpp: show the whole program path in place of the profile, and the N minimal hot "
+    "subpaths that execute most.",
+)
+@click.option(
+    "--longest",
+    type=options.COUNT,
+    default=LONGEST,
+    show_default=True,
+    metavar="N",
+    help="Paths of such a subpath, at most.",
+)
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 100),
+    default=THRESHOLD,
+    show_default=True,
+    metavar="PERCENT",
+    help="Of all instructions: what a subpath executes to be hot.",
+)
+@click.option(
     "--check", is_flag=True, help="Compare with the execution, whose digests the trace has."
 )
 @click.option(
@@ -74,6 +101,7 @@ def read_command(files: tuple[Path, ...], **chosen: Any) -> int:
     What several runs have counted adds up. OUT is the instrumented program: where it is given,
     files that another one has written are refused. The profile is that of `simprof run -o`.
     witness and bits count nothing: their trace, FILE.trace, becomes one that -o names.
+    wpp counts nothing, either: its profile is read of FILE.trace.
 
     Of a trace, made so or by `simprof run --trace`, the sequence of blocks that the program
     executed is rebuilt. One that was cut, or does not fit, is followed as far as it leads; then
@@ -84,7 +112,8 @@ def read_command(files: tuple[Path, ...], **chosen: Any) -> int:
     from simprof.profiler.trace.format import FORMAT
 
     is_trace = _begins(files[0], FORMAT.magic)
-    _refuse_unused("Of counters" if is_trace else "Of a trace")
+    for heading in ("Of counters", "Of a trace of paths") if is_trace else ("Of a trace",):
+        _refuse_unused(heading)
     if not is_trace:
         return _read_counters(files, chosen)
     if files[1:]:
@@ -119,8 +148,43 @@ def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
         _check_writer(instrumented, path)
         if definition(file.header["mode"]).writes_trace:
             return _make_trace(merged(loaded), path, output, program)
-    write_results(read_profile(merged(loaded), program), chosen, output)
+    whole, stream = merged(loaded), b""
+    if whole.header["trace"]:  # its paths are in there
+        stream = _raw_trace(counted[0])
+    if chosen["subpaths"] is not None:
+        return _show_subpaths(whole, stream, chosen)
+    write_results(read_profile(whole, program, stream), chosen, output)
     return 0
+
+
+def _show_subpaths(file: CounterFile, stream: bytes, chosen: Mapping[str, Any]) -> int:
+    from simprof.profiler.rewriting import path_reports
+    from simprof.profiler.rewriting.elsewhere.whole_path import read_whole_path
+
+    if chosen["output"] is not None:
+        raise UsageError("-o saves a profile, which --subpaths does not show: leave out one")
+    found = read_whole_path(
+        file,
+        stream,
+        chosen["program"],
+        longest=chosen["longest"],
+        threshold=chosen["threshold"],
+    )
+    shown, json_file = chosen["subpaths"], chosen["json_file"]
+    if json_file is not None:
+        outputs.write_text(path_reports.render_json(found, shown), json_file)
+    target = streams.STDERR if json_file == STANDARD_STREAM else streams.STDOUT
+    streams.write(target, path_reports.render_text(found, shown))
+    return 0
+
+
+def _raw_trace(counted: Path) -> bytes:
+    """Return the trace beside a counter file."""
+    raw = counted.with_name(counted.name + TRACE)
+    try:
+        return raw.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{raw} cannot be read: {error.strerror}") from None
 
 
 def _instrumented(files: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
@@ -149,11 +213,7 @@ def _make_trace(file: CounterFile, path: Path, output: Path | None, program: Pat
 
     if output is None:
         raise UsageError(f"{path} is of a program that writes a trace: name that to make with -o")
-    raw = path.with_name(path.name + TRACE)
-    try:
-        content = raw.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{raw} cannot be read: {error.strerror}") from None
+    content = _raw_trace(path)
     ready_engine()
     problem = read_trace(file, content, output, program)
     if problem is not None:

@@ -11,7 +11,10 @@ activations that ended early, how often conditional code was executed, what hash
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.code.layout import (
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from simprof.profiler.session.scheme_runs import SchemeRun
 
 WRAP = 1 << 8 * COUNTER_SIZE  # What counters count modulo
+NO_SYMBOLS: Mapping[int, int] = MappingProxyType({})
 _SHOWN = 3
 
 ReadMemory = Callable[[int, int], bytes]  # (address, size in bytes) -> memory
@@ -95,7 +99,7 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
     ends: dict[Buffer, int] = {}
     for code in plans:
         for use in code.plan.buffers:
-            if use.edges:
+            if use.edges or use.numbers:
                 ends[use.buffer] = max(ends.get(use.buffer, 0), slots_end(use, code.layout.first))
     for buffer, end in ends.items():
         start = buffer_address(buffer)
@@ -139,8 +143,18 @@ class MemoryCounters:
     events: tuple[int, ...]
 
 
-def read_counters(code: PlacedPlan, read: ReadMemory) -> MemoryCounters:
-    """Return what the counters of a routine hold in the memory that `read` reads."""
+def symbol_counts(stream: bytes) -> Mapping[int, int]:
+    """Return how often each symbol of a path is in a trace, ascending (`CounterTable.STREAM`)."""
+    symbols, counts = np.unique(np.frombuffer(stream, ">u4", len(stream) // 4), return_counts=True)
+    return dict(zip(symbols.tolist(), counts.tolist(), strict=True))
+
+
+def read_counters(
+    code: PlacedPlan, read: ReadMemory, symbols: Mapping[int, int] = NO_SYMBOLS
+) -> MemoryCounters:
+    """Return what the counters of a routine hold in the memory that `read` reads, and in the trace
+    that has `symbols`, as `symbol_counts` counts them.
+    """
     plan, layout = code.plan, code.layout
     paths: dict[int, int] = {}
     for number in range(-len(plan.named_counters), 0):
@@ -149,6 +163,9 @@ def read_counters(code: PlacedPlan, read: ReadMemory) -> MemoryCounters:
         paths |= _hashed(code.table, read)
     elif plan.table is CounterTable.ARRAY:
         paths |= enumerate(_words(read, layout.path_base, plan.path_counters))
+    elif plan.table is CounterTable.STREAM:
+        (count, *_), (first, *_) = plan.numbers, layout.first
+        paths |= {each - first: n for each, n in symbols.items() if 0 <= each - first < count}
     events = [*_words(read, layout.edge_base, plan.edge_counters)]
     events += [_word(read, slot.address + COUNTER_SIZE) for slot in code.slots]
     return MemoryCounters({n: count for n, count in sorted(paths.items()) if count}, tuple(events))
@@ -183,7 +200,11 @@ def in_memory(plan: InstrumentationPlan, counters: RoutineCounters) -> MemoryCou
 
 
 def differences(
-    observation: Observation, scheme: SchemeRun, codes: Mapping[int, PlacedPlan], file: CounterFile
+    observation: Observation,
+    scheme: SchemeRun,
+    codes: Mapping[int, PlacedPlan],
+    file: CounterFile,
+    symbols: Mapping[int, int] = NO_SYMBOLS,
 ) -> list[str]:
     """Compare the counters of an instrumented program with the simulated ones of the same run.
 
@@ -193,13 +214,14 @@ def differences(
     # for.
     # codes: The routines that were instrumented, by number.
     # file: What the program has counted.
+    # symbols: Those in its trace, counted.
     lines = []
     for number, code in sorted(codes.items()):
         # nothing, where the routine was not entered
         predicted = MemoryCounters({}, (0,) * (code.plan.edge_counters + len(code.plan.slot_edges)))
         if number in observation.events:
             predicted = in_memory(code.plan, observation.counters(scheme, number))
-        found = list(_differing(code, predicted, read_counters(code, file.read)))
+        found = list(_differing(code, predicted, read_counters(code, file.read, symbols)))
         if found:
             more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             name = observation.recovered.routines[number].name

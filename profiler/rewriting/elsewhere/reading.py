@@ -51,6 +51,7 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     placed,
     program_memory,
     read_counters,
+    symbol_counts,
 )
 from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, of_header
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
@@ -69,11 +70,14 @@ from simprof.simulator.machine.running import RunResult
 from simprof.simulator.values import dataclass
 
 
-def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasurement:
+def read_profile(
+    file: CounterFile, program: Path | None = None, stream: bytes = b""
+) -> RunMeasurement:
     """Return the profile that an instrumented program has counted; SimulatorError if the program is
     another one, or the counters do not tell a profile, and why.
     """
     # file: Its counter file, or several merged.
+    # stream: The trace that it has written, where that has the symbols of its paths.
     # program: The program before it was instrumented; None: the file that the header names.
     recipe = of_header(file)
     scheme = definition(recipe.mode)
@@ -92,9 +96,10 @@ def read_profile(file: CounterFile, program: Path | None = None) -> RunMeasureme
             ends.setdefault(number, Counter()).update(early)
     events: dict[int, RoutineEvents] = {}
     counted: dict[int, RoutineCounters] = {}
+    symbols = symbol_counts(stream)
     try:
         for number, code in codes.items():
-            memory, early = read_counters(code, file.read), ends.get(number, Counter())
+            memory, early = read_counters(code, file.read, symbols), ends.get(number, Counter())
             if memory.paths or any(memory.events) or early:
                 plan = plans[number]
                 counters, edges = _read_routine(scheme, recipe, number, plan, memory, early)

@@ -69,7 +69,7 @@ class PlanRecipe:
             "routines": list(self.routines),
             "edge_counts": {str(n): list(counts) for n, counts in self.edge_counts.items()},
             "weights": {str(n): list(counts) for n, counts in self.weights.items()},
-            "trace": registry.definition(self.mode).writes_trace,
+            "trace": registry.definition(self.mode).code().stream is not None,
             "words": {str(n): words for n, words in self.words.items()},
             "copies": sorted(map(list, self.copies.items())),
             "left": list(self.left),

@@ -56,9 +56,9 @@ def _needs(action: object, table: CounterTable, machine: MachineKind) -> Needs:
 
 def write_trace(writer: Writer, action: WriteTrace) -> None:
     """Append a constant."""
-    _begin(writer)
+    begin_append(writer)
     _append_token(writer, action)
-    _end(writer, flush_name(action.packed))
+    end_append(writer, flush_name(action.packed))
 
 
 def write_target(writer: Writer, action: WriteTarget) -> None:
@@ -67,7 +67,7 @@ def write_target(writer: Writer, action: WriteTarget) -> None:
     writer.keep_out(base, *([offset] if isinstance(offset, Register) else []))
     target = writer.temporary(_TARGET)
     writer.emit(asm.arithmetic("add", base, offset, target))
-    _begin(writer)
+    begin_append(writer)
     if action.token is not None:
         _append_token(writer, action.token)
     for shift in range(TARGET_BITS - 8, -1, -8):
@@ -77,7 +77,7 @@ def write_target(writer: Writer, action: WriteTarget) -> None:
             value = writer.temporary(_VALUE)
             writer.emit(asm.shift("srl", target, shift, value))
             _append_byte(writer, value)
-    _end(writer, flush_name(action.packed))
+    end_append(writer, flush_name(action.packed))
 
 
 def _transfer_target(writer: Writer, block: int) -> tuple[Register, Register | int]:
@@ -100,13 +100,13 @@ def write_address(writer: Writer, action: WriteAddress) -> None:
     writer.emit(asm.arithmetic("add", base, offset, address))
     # %sp may have been lowered by this code.
     writer.sum(address, writer.lowered * sum(r is R.SP for r in (base, offset)), address, _VALUE)
-    _begin(writer, ADDRESSES_END)
+    begin_append(writer, ADDRESSES_END)
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     store, size = ("stx", 8) if writer.is64 else ("st", 4)
     writer.emit(
         asm.store(store, address, end, position), asm.arithmetic("add", position, size, position)
     )
-    _end(writer, ADDRESSES_FLUSH)
+    end_append(writer, ADDRESSES_FLUSH)
 
 
 def _reference(writer: Writer, action: WriteAddress) -> Operands:
@@ -118,13 +118,15 @@ def _reference(writer: Writer, action: WriteAddress) -> Operands:
     return recorded_operands(code, words.tolist(), action.position)
 
 
-def _begin(writer: Writer, at: int = TRACE_END) -> None:
+def begin_append(writer: Writer, at: int = TRACE_END) -> tuple[Register, Register]:
+    """Load where the buffer ends, and the position in it; return the registers."""
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     load = "ld" if writer.machine is MachineKind.SPARCV8 else "ldsw"
     writer.emit(asm.sethi(at, end), asm.load(load, end, POSITION, position))
+    return end, position
 
 
-def _end(writer: Writer, flush: str) -> None:
+def end_append(writer: Writer, flush: str) -> None:
     """Store the position; empty the buffer if it is full."""
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     writer.emit(asm.store("st", position, end, POSITION))
@@ -243,11 +245,13 @@ SAMPLES = {
 }
 
 
-def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+def routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+    """Yield what the flush costs, as text for the digest of the cost model."""
     yield flush_name(False), f"{flush_instructions(machine)} {CALL} {TRACE_SIZE}"
 
 
-def _run_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
+def run_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
+    """Return what all flushes of a run execute, of its `sizes`."""
     streams = (sizes.get(name, 0) for name in ("trace_bits", "address_bits"))
     return sum(flush_cost(machine, bits) for bits in streams)
 
@@ -260,8 +264,8 @@ CODE = SchemeCode(
         lambda machine: flush_routine(machine, True),
         address_flush_routine,
     ),
-    routine_costs=_routine_costs,
+    routine_costs=routine_costs,
     callers={"trace_flush": (WriteTrace, WriteTarget), ADDRESSES_FLUSH: (WriteAddress,)},
-    run_cost=_run_cost,
+    run_cost=run_cost,
     stream=STREAM,
 )

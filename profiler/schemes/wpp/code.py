@@ -1,0 +1,79 @@
+"""Code of the actions of `wpp`: what `witness` does with a constant, for a path's symbol.
+
+A symbol is a word: the routine's first number in the program plus the path's. A path that the
+register tells: `sethi; ld; sethi; or; add; st; add; st`, and two or three instructions that test
+the position; one without `add` less where the path is known. Buffer and flush are those of
+traces (`tracing.flush`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from simprof.profiler.code import shapes
+from simprof.profiler.code.cost_samples import Samples
+from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.tracing.code import (
+    begin_append,
+    end_append,
+    routine_costs,
+    run_cost,
+)
+from simprof.profiler.schemes.tracing.flush import STREAM, flush_name, flush_routine
+from simprof.profiler.schemes.wpp.actions import WriteConstantPath, WritePath
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+
+_VALUE, _PATH = 3, 4  # Temporaries behind those of `begin_append`
+
+
+def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
+    return Needs(
+        path=isinstance(action, WritePath),
+        clobbers=(Register.O7,),
+        conditions=machine is MachineKind.SPARCV8,
+    )
+
+
+def write_path(writer: Writer, action: WritePath | WriteConstantPath) -> None:
+    """Append the symbol of the path that ends."""
+    end, position = begin_append(writer)
+    value = writer.temporary(_VALUE)
+    # Always two instructions: what the routine's first number is does not decide the price. The sum
+    # is taken modulo 2^32, as a word is stored.
+    symbol = (writer.layout.first[0] + action.constant) % (1 << SYMBOL_BITS)
+    writer.emit(asm.sethi(symbol, value), asm.arithmetic("or", value, symbol & 0x3FF, value))
+    if isinstance(action, WritePath):
+        writer.emit(asm.arithmetic("add", value, writer.fetch(0, _PATH), value))
+    writer.emit(
+        asm.store("st", value, end, position),
+        asm.arithmetic("add", position, SYMBOL_BITS // 8, position),
+    )
+    end_append(writer, flush_name(packed=False))
+
+
+GENERATORS: Generators = {
+    kind: Generator(write_path, _needs, shapes.same) for kind in (WritePath, WriteConstantPath)
+}
+
+IN_STREAM = (CounterTable.STREAM, None)
+
+SAMPLES: Mapping[type, Sequence[Samples]] = {
+    WritePath: (Samples((WritePath(0), WritePath(5000)), (IN_STREAM,), 1),),
+    WriteConstantPath: (Samples((WriteConstantPath(0), WriteConstantPath(5000)), (IN_STREAM,)),),
+}
+
+CODE = SchemeCode(
+    generators=GENERATORS,
+    samples=SAMPLES,
+    routines=(lambda machine: flush_routine(machine, False),),
+    routine_costs=routine_costs,
+    callers={flush_name(packed=False): (WritePath, WriteConstantPath)},
+    run_cost=run_cost,
+    stream=STREAM,
+)
