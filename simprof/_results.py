@@ -101,8 +101,8 @@ class Measurement(profile.RunMeasurement):
             summary["overhead"] = f"{self.overhead:.2%}"
         if self.guide is not None:
             summary["guided by"] = mode_facts.guided_by(self.guide)
-        if price := mode_facts.guide_price(self):
-            summary["edge profile"] = price
+        if self.guide is not None and (price := mode_facts.guide_price(self)):
+            summary[self.guide.kind] = price
         rows = []
         for each in self._top(TOP):
             counts = each.added, each.instructions, each.activations, len(each.path_counts)

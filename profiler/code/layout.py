@@ -67,6 +67,7 @@ class CounterLayout:
     first: tuple[int, ...] = ()
     words: int = 0  # How many words are at `words_base`
     names: tuple[str, ...] = ()  # Of the words of the whole program
+    constants: int = 0  # Word 0 of `InstrumentationPlan.constants`
 
     def path_counter(self, number: int) -> int:
         """Address of path counter `number` of an array, or of one with a name."""
@@ -126,6 +127,7 @@ class CounterSpace:
         """Return the addresses of a plan's counters; UsageError if they do not fit below 2 GB."""
         self._take(len(plan.named_counters))
         named = self._array - COUNTER_SIZE if plan.named_counters else 0
+        constants = self._take(len(plan.constants)) if plan.constants else 0
         if plan.table is CounterTable.HASH:
             path_base, self._table = self._table, self._table + TABLE_SPAN
         else:
@@ -140,7 +142,8 @@ class CounterSpace:
         if self._array > TABLES_BASE or self._table > LIMIT or buffers_end > ARRAYS_BASE:
             what = "the counters of all routines do not fit their memory"
             raise UsageError(f"{what}: select fewer routines with --routine")
-        return CounterLayout(path_base, edge_base, named, words_base, first, words, plan.words)
+        places = path_base, edge_base, named, words_base
+        return CounterLayout(*places, first, words, plan.words, constants)
 
     def with_words(self, layout: CounterLayout, words: int) -> CounterLayout:
         """Return the layout that was placed last with so many words for path registers."""

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import TakenPart
-from simprof.profiler.plan.decoders import RoutineCounters, TraceWriter, guide_digest
+from simprof.profiler.plan.decoders import (
+    RoutineCounters,
+    RoutineGuide,
+    TraceWriter,
+    guide_digest,
+)
 from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable, InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import CodeLayout, RegisterUse
@@ -214,10 +219,10 @@ class Pricer:
         weights: Sequence[float],
         context: Callable[[], RoutineContext],
         costs: KnownCosts,
-        guide: Sequence[int] | None = None,
+        guide: RoutineGuide | None = None,
     ) -> RoutineCost:
         """Return what `cost` does, taken from `costs` where it is known; else it is noted there."""
-        # `routine` is its number in the program; `guide`: the edge profile that guided its plan.
+        # `routine` is its number in the program; `guide`: the profile that guided its plan.
         layout, digest = self._space.place(plan), guide_digest(guide)
         found = costs.find(routine, layout, digest)
         if found is None:

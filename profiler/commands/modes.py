@@ -179,7 +179,7 @@ def scheme_options(edge_profile: str, without: str = "") -> Decorator:
     `edge_profile`: what `--edge-profile` takes, for the help text. `without`: the one that has no
     effect on what the command does.
     """
-    guided = named(lambda scheme: scheme.guided)
+    guided = named(lambda scheme: scheme.guided is not None)
     return together(
         options.option(
             "--path-limit N",

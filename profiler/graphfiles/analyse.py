@@ -14,7 +14,7 @@ flow law gives them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
 from math import lcm
@@ -30,8 +30,16 @@ from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutinePlan, check_shape, defect_of
+from simprof.profiler.plan.decoders import (
+    PathDecoder,
+    Reading,
+    RoutinePlan,
+    check_shape,
+    defect_of,
+    path_counts,
+)
 from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.profiles.profile import PathCount
@@ -40,7 +48,7 @@ from simprof.profiler.request.errors import CountError, ProfileMismatchError
 from simprof.profiler.request.request import DEFAULT_MODE, SchemeOptions
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import plain
+from simprof.profiler.schemes.definition import ProfileKind, plain
 from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
 
@@ -85,6 +93,42 @@ def edge_profile(document: GraphDocument, file: Path | None) -> tuple[int, ...]:
     return tuple(counts)
 
 
+def path_profile(
+    document: GraphDocument, file: Path | None, scheme: SchemeOptions
+) -> Mapping[PathPiece, int]:
+    """Return the path profile that guides `pref`, by blocks and edges of each path.
+
+    `file`: An answer of `simprof explain --json` whose paths are used; None for those of the
+    graph's own runs. Raises ProfileMismatchError if the file holds no paths of this graph.
+    """
+    cfg = document.cfg
+    if file is not None:
+        ids = {str(cfg.name_of(block.id)): block.id for block in cfg.blocks}
+        return dict(_saved_paths(cfg, ids, file, _saved_answer(document, file).get("paths")))
+    plan = registry.make_plan(cfg, registry.PATH_PROFILER, scheme)
+    decoder = cast(PathDecoder, plan)
+    return path_counts(decoder, interpret.execute(cfg, plan.plan, document.walks))
+
+
+def _saved_paths(
+    cfg: ControlFlowGraph, ids: Mapping[str, int], file: Path, rows: Any
+) -> Iterator[tuple[PathPiece, int]]:
+    """Yield the finished paths of an answer."""
+    if not isinstance(rows, list):
+        raise ProfileMismatchError(f"{file}: has no paths of {cfg.name!r}: make it with --mode pp")
+    for row in (row for row in rows if not row["partial"]):
+        # the answer has the edges between blocks, and says where else the path begins and ends
+        blocks = tuple(ids[name] for name in row["blocks"])
+        outer = ((cfg.entry, blocks[0], "entry"), (blocks[-1], cfg.exit, "exit"))
+        first, last = (
+            [e.id for e in cfg.edges if (e.source, e.target) == (source, target)][:1]
+            if how in (row["start"], row["end"])
+            else []
+            for source, target, how in outer
+        )
+        yield (blocks, (*first, *row["edges"], *last)), row["count"]
+
+
 def crossings(document: GraphDocument) -> tuple[int, ...]:
     """How often the graph's runs cross each edge."""
     counts = [0] * len(document.cfg.edges)
@@ -109,6 +153,17 @@ def _close(cfg: ControlFlowGraph, flow: list[Number]) -> None:
 
 
 def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
+    """Return the edge counts of the answer about this graph."""
+    counts = [edge.get("executions") for edge in _saved_answer(document, file)["edges"]]
+    if all(type(count) is int and 0 <= count <= GREATEST_COUNT for count in counts):
+        return tuple(counts)
+    raise ProfileMismatchError(
+        f"{file}: has no whole edge counts of {document.cfg.name!r}: make the profile with a mode "
+        "that counts edges"
+    )
+
+
+def _saved_answer(document: GraphDocument, file: Path) -> Mapping[str, Any]:
     """Find the answer about this graph among the lines of `file`."""
     cfg = document.cfg
     wanted = [(str(cfg.name_of(edge.source)), str(cfg.name_of(edge.target))) for edge in cfg.edges]
@@ -121,13 +176,8 @@ def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
         if not isinstance(edges, list) or not all(isinstance(edge, Mapping) for edge in edges):
             continue
         if [(edge.get("source"), edge.get("target")) for edge in edges] == wanted:
-            counts = [edge.get("executions") for edge in edges]
-            if all(type(count) is int and 0 <= count <= GREATEST_COUNT for count in counts):
-                return tuple(counts)
-            raise ProfileMismatchError(
-                f"{file}: has no whole edge counts of {cfg.name!r}: make the profile with a mode "
-                "that counts edges"
-            )
+            assert isinstance(answer, Mapping)
+            return answer
     raise ProfileMismatchError(
         f"{file}: is no edge profile of the graph {cfg.name!r}: make one with "
         "`simprof explain --json`"
@@ -238,8 +288,12 @@ def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
             f"{options.mode}: a graph's runs have no order, and so no beginning that could guide it"
         )
     weights, saved = edge_weights(document, options.weights), options.scheme.edge_profile
-    profile = edge_profile(document, saved) if definition.guided else None
-    plan = registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)
+    kind, edges, paths = definition.guided, None, None
+    if kind is ProfileKind.EDGES:
+        edges = edge_profile(document, saved)
+    elif kind is ProfileKind.PATHS:
+        paths = path_profile(document, saved, options.scheme)
+    plan = registry.make_plan(document.cfg, options.mode, options.scheme, weights, edges, paths)
     if plan.plan.addresses:
         raise UsageError(f"{options.mode}:addresses: a graph's blocks refer to no data")
     return plan

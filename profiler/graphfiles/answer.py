@@ -193,7 +193,11 @@ def _measurement(
         added,
         {},
         (routine,),
-        guide=Guide(profile, same_run=profile is None),
+        guide=Guide(
+            profile,
+            same_run=profile is None,
+            of_paths=run.definition.guided is ProfileKind.PATHS,
+        ),
     )
 
 

@@ -45,6 +45,10 @@ class PathEnd(StrEnum):
     PARTIAL = "partial"  # unfinished: its activation ended early
 
 
+# Blocks and edges of a path, or of a part of one, as in `PathRecord`.
+PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class PathRecord:
     """A path as reported."""

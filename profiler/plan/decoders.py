@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.graphs.paths import PathPiece, PathRecord
 from simprof.profiler.plan.actions import TakenPart, WriteTrace
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.errors import UsageError
@@ -203,17 +203,36 @@ class GuidedDecoder(PathDecoder, Protocol):
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
 
 
-def guide_of(plan: GuidedDecoder | None) -> Sequence[int] | None:
-    """Return the edge profile that guided a plan, None where none did."""
-    return None if plan is None else plan.edge_profile
+@runtime_checkable
+class PathGuidedDecoder(PathDecoder, Protocol):
+    """The plan of a scheme that a path profile guides."""
+
+    @property
+    def path_profile(self) -> Mapping[PathPiece, int]:
+        """That profile, as `schemes.definition.PlanOrder.path_counts` has it."""
+
+    def is_profile_of(self, reading: Reading) -> bool:
+        """Whether a reading has the counts of that profile, as far as it tells."""
 
 
-def guide_digest(counts: Sequence[int] | None) -> bytes:
-    """Return what stands for an edge profile that guided a plan, empty where none did."""
+def path_counts(decoder: PathDecoder, counters: RoutineCounters) -> dict[PathPiece, int]:
+    """Return how often each finished path was executed, as a guide of other schemes' plans."""
+    paths = decoder.read(counters).paths.items()
+    records = ((decoder.decode(path), count) for path, count in paths)
+    return {(record.blocks, record.edges): count for record, count in records}
+
+
+# What guides the plan of a routine: counts by edge id, or by path.
+RoutineGuide = Sequence[int] | Mapping[PathPiece, int]
+
+
+def guide_digest(guide: RoutineGuide | None) -> bytes:
+    """Return what stands for a profile that guided a plan, empty where none did."""
     # By it a plan, and what its code costs, are found again: both are functions of it.
-    if counts is None:
+    if guide is None:
         return b""
-    return hashlib.blake2b(repr(tuple(counts)).encode(), digest_size=16).digest()
+    counts = sorted(guide.items()) if isinstance(guide, Mapping) else tuple(guide)
+    return hashlib.blake2b(repr(counts).encode(), digest_size=16).digest()
 
 
 @runtime_checkable

@@ -88,6 +88,9 @@ class InstrumentationPlan:
     # Names of 32-bit words of the whole program that its code reads and writes: for all plans of a
     # scheme the same ones in the same order. They are 0 at first.
     words: tuple[str, ...] = ()
+    # 32-bit words, not below 0, that its code reads: they are in memory when the program starts
+    # (`CounterLayout.constants`).
+    constants: tuple[int, ...] = ()
     addresses: bool = False  # Whether it writes addresses of data (`code.references`).
 
     @property

@@ -37,15 +37,12 @@ from operator import add
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.paths import PathRecord
+from simprof.profiler.graphs.paths import PathPiece, PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction  # which takes 2 ms of a run, and most judge nothing
-
-# Blocks and edges of a path, or of a part of one, as in `PathRecord`.
-PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
-from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from simprof.profiler.graphs.paths import PathEnd, PathPiece, PathRecord, PathStart
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.codec import RARE
@@ -341,7 +341,7 @@ class Ending:
 
 @dataclass(frozen=True)
 class Guide:
-    """The edge profile that guided a scheme."""
+    """The profile that guided a scheme."""
 
     file: str | None  # The saved profile; None: the counts of the same run.
     same_run: bool  # Whether its counts are those of this run, in every routine that was entered
@@ -352,6 +352,12 @@ class Guide:
     sha256: str | None = field(default=None, metadata=RARE)  # Of the file
     # How many instructions at the run's beginning it is of; 0: of a whole run.
     first: int = field(default=0, metadata=RARE)
+    of_paths: bool = field(default=False, metadata=RARE)  # Whether it is a path profile
+
+    @property
+    def kind(self) -> str:
+        """What reports call such a profile."""
+        return "path profile" if self.of_paths else "edge profile"
 
     def __str__(self) -> str:
         """Return where its counts come from: "this same run", its beginning, or its file."""
@@ -440,8 +446,11 @@ class RunMeasurement:
         return path.inferred and self.guide is not None and not self.guide.same_run
 
     def edge_profile(self) -> EdgeProfile:
-        """Return the edge counts alone."""
-        return EdgeProfile({routine.key: routine.edge_counts for routine in self.routines})
+        """Return the edge counts, and the paths for whom these guide, alone."""
+        return EdgeProfile(
+            {routine.key: routine.edge_counts for routine in self.routines},
+            {routine.key: routine.path_counts for routine in self.routines},
+        )
 
 
 @dataclass(frozen=True)
@@ -449,6 +458,8 @@ class EdgeProfile:
     """Edge counts by routine (address, name)."""
 
     routines: Mapping[tuple[int, str], tuple[EdgeCount, ...]]
+    # The paths that were counted, where the scheme counts any
+    paths: Mapping[tuple[int, str], tuple[PathCount, ...]] = field(default_factory=dict, repr=False)
 
     def __iter__(self) -> Iterator[tuple[tuple[int, str], EdgeCount]]:
         for key, counts in self.routines.items():
@@ -470,3 +481,29 @@ class EdgeProfile:
         names = cfg.names()
         keys = [(names[source], names[target], kind) for _, source, target, kind in cfg.edges]
         return tuple(queues[key].pop() if queues[key] else 0 for key in keys)
+
+    def path_counts_for(self, cfg: ControlFlowGraph) -> dict[PathPiece, int] | None:
+        """Return the counts of finished paths by blocks and edges of `cfg`, or None if the profile
+        does not know the routine.
+
+        Paths over edges or blocks that `cfg` lacks are left out.
+        """
+        key = cfg.address, cfg.name
+        if key not in self.paths:
+            return None
+        names = cfg.names()
+        queues: dict[object, list[int]] = defaultdict(list)
+        for edge, source, target, kind in reversed(cfg.edges):
+            queues[names[source], names[target], kind].append(edge)
+        ids = [queues[edge.key].pop() if queues[edge.key] else -1 for edge in self.routines[key]]
+        blocks = {names[block.id]: block.id for block in cfg.blocks}
+        found: dict[PathPiece, int] = {}
+        for path in (path for path in self.paths[key] if not path.partial):
+            edges = tuple(ids[edge] for edge in path.edges)
+            named = (
+                VertexName(start, place in path.slots) for place, start in enumerate(path.blocks)
+            )
+            through = tuple(blocks.get(name, -1) for name in named)
+            if -1 not in (*edges, *through):
+                found[through, edges] = found.get((through, edges), 0) + path.count
+        return found

@@ -47,7 +47,7 @@ def render_text(
     - `lines`: Source lines of the program; None: those of the measurements.
     """
     added = _overheads(rows, ROUTINES if top is None else top)
-    guides = "Edge profiles that guided (their price in instructions is not in added)"
+    guides = "Profiles that guided (their price in instructions is not in added)"
     parts = [
         _summary(rows, emulations, whole),
         *layout.section("Instructions added by each mode", added),

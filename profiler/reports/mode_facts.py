@@ -66,15 +66,15 @@ def description(measurement: RunMeasurement) -> str:
 
 
 def guide_text(guide: Guide | None) -> str:
-    """Return what reports call the edge profile that guided a scheme."""
+    """Return what reports call the profile that guided a scheme."""
     if guide is None:
         return "the edge profile"
     if guide.first:
-        return f"the edge profile of {guide}"
+        return f"the {guide.kind} of {guide}"
     if guide.file is None:
         run = "this same run" if guide.same_run else BEFORE
-        return f"the edge profile of {run}"
-    told = f"the edge profile {guide.file}"
+        return f"the {guide.kind} of {run}"
+    told = f"the {guide.kind} {guide.file}"
     return f"{told} (with the counts of this same run)" if guide.same_run else told
 
 
@@ -244,7 +244,7 @@ def _by_another_run(measurement: RunMeasurement) -> str:
 
 
 def guide_price(measurement: RunMeasurement) -> str:
-    """Say what collecting an edge profile costs, which a guided scheme needs; empty if unknown."""
+    """Say what collecting the profile costs that a guided scheme needs; empty if unknown."""
     guide = measurement.guide
     if guide is None or guide.added is None:
         return ""

@@ -130,7 +130,10 @@ def _summary(measurement: RunMeasurement, *, counts: bool) -> layout.Table:
     table.add_row("mode", mode_facts.description(measurement))
     guide = measurement.guide
     if guide is not None:
-        table.add_row("guided by", visible(f"an edge profile of {mode_facts.guided_by(guide)}"))
+        article = "a" if guide.of_paths else "an"
+        table.add_row(
+            "guided by", visible(f"{article} {guide.kind} of {mode_facts.guided_by(guide)}")
+        )
     counted_row(table, measurement)
     ending_rows(table, measurement)
     if measurement.runs > 1:
@@ -143,8 +146,8 @@ def _summary(measurement: RunMeasurement, *, counts: bool) -> layout.Table:
         table.add_row(
             "overhead", layout.Styled(percent(measurement.added, measurement.base), "bold")
         )
-    if price := mode_facts.guide_price(measurement):
-        table.add_row("edge profile", price)
+    if (guide := measurement.guide) and (price := mode_facts.guide_price(measurement)):
+        table.add_row(guide.kind, price)
     if counts and (events := _counting(measurement)):
         table.add_row("counting", events)
     return table

@@ -46,9 +46,11 @@ from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Stream, refu
 from simprof.profiler.rewriting.elsewhere.recipe import (
     CopiedCalls,
     Counts,
+    PathsByRoutine,
     PlanRecipe,
     counts_of,
     option_fields,
+    paths_of,
 )
 from simprof.profiler.rewriting.elsewhere.signals import signal_items
 from simprof.profiler.rewriting.elsewhere.startup import START, original_auxiliary, start_items
@@ -63,11 +65,15 @@ from simprof.profiler.rewriting.program import (
     size_of,
 )
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
+    PathCounts,
     Planner,
+    judges,
+    needs_path_counts,
     saved_profiles,
 )
 from simprof.profiler.session.session import observe
@@ -89,8 +95,10 @@ class Basis:
     discoveries: Discoveries = field(default_factory=Discoveries)
     # Routines that a run has entered. Their counters come first, as where a run is measured.
     entered: Sequence[int] = ()
-    # Those of the run, which guide schemes that need an edge profile; None: there was no run.
+    # edge_counts, path_counts: Those of the run, which guide schemes that need a profile; None:
+    # there was no run, or no such scheme.
     edge_counts: EdgeCounts | None = None
+    path_counts: PathCounts | None = None
 
     @cached_property
     def contexts(self) -> ProgramContexts:
@@ -113,16 +121,19 @@ class Basis:
             )
         profiles = saved_profiles(self.recovered.program.sha256)
         graphs = Graphs(self.recovered, self.selection)
-        planner = Planner(setting, profiles, self.edge_counts)
+        planner = Planner(setting, profiles, self.edge_counts, self.path_counts)
 
         def plan(number: int) -> RoutinePlan | None:
             cfg = graphs(number)
             return None if cfg is None else planner.make(cfg)
 
-        options, edge_counts, weights = setting.options, None, None
-        if definition(setting.mode).guided:
-            saved = options.edge_profile
-            edge_counts = self.edge_counts if saved is None else profiles(saved).counts_for
+        options, edge_counts, path_counts, weights = setting.options, None, None, None
+        saved = None if (file := options.edge_profile) is None else profiles(file)
+        match definition(setting.mode).guided:
+            case ProfileKind.EDGES:
+                edge_counts = self.edge_counts if saved is None else saved.counts_for
+            case ProfileKind.PATHS:
+                path_counts = self.path_counts if saved is None else saved.path_counts_for
         if isinstance(options.weights, Path):
             weights = profiles(options.weights).counts_for
         return Order(
@@ -131,6 +142,7 @@ class Basis:
             plan,
             [number for number in self.entered if graphs(number) is not None],
             counts_of(self.recovered, edge_counts),
+            paths_of(self.recovered, path_counts),
             counts_of(self.recovered, weights),
         )
 
@@ -144,8 +156,10 @@ class Order:
     # Routine number -> its plan; None where nothing is to be counted.
     plan: Callable[[int], RoutinePlan | None]
     first: Sequence[int] = ()  # Routines whose counters come first
-    # edge_counts, weights: Those that guide plans, by routine number (`recipe.PlanRecipe`).
+    # edge_counts, path_counts, weights: Those that guide plans, by routine number
+    # (`recipe.PlanRecipe`).
     edge_counts: Counts = field(default_factory=dict)
+    path_counts: PathsByRoutine = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
 
 
@@ -295,6 +309,7 @@ def _header(
         discoveries=order.basis.discoveries,
         routines=tuple(plans),
         edge_counts=order.edge_counts,
+        path_counts=order.path_counts,
         weights=order.weights,
         copies=copies,
         # only the code told how many words the path registers need beside the stack
@@ -433,23 +448,26 @@ def instrument_after_run(request: RunRequest) -> Instrumented:
     SimulatorError if it cannot be done, and why; also if the run does not come to an end by itself.
     """
     original = content_of(request.program)
-    order = basis_after_run(request).order(request.setting)
+    order = basis_after_run(request, (request.setting,)).order(request.setting)
     with collected_later():
         return instrument(order, original, request.progress)
 
 
-def basis_after_run(request: RunRequest) -> Basis:
+def basis_after_run(request: RunRequest, settings: Sequence[Setting]) -> Basis:
     """Return a program as its file and a run of it show it; errors as above.
 
-    The request's scheme is not read.
+    `settings`: The schemes that the run may have to guide. The request's scheme is not read.
     """
     without = basis_without_run(request.program, progress=request.progress)
     guest = replace(request.guest, heap_start=heap_start(without.recovered.program))
     request = replace(request, guest=guest)
-    observation = observe(request, (NO_SCHEME,), without.discoveries)
+    # all routines of the run: a selection may leave out some of those that are counted first
+    guides = judges(settings) if needs_path_counts(settings) else []
+    schemes = (NO_SCHEME, *guides)
+    observation = observe(request, schemes, without.discoveries)
     seen = shared_targets(observation.program, observation.discoveries)
     if seen != observation.discoveries:
-        observation = observe(request, (NO_SCHEME,), seen)
+        observation = observe(request, schemes, seen)
     result = observation.result
     if result.is_cut_short:
         raise UsageError(
@@ -462,6 +480,7 @@ def basis_after_run(request: RunRequest) -> Basis:
         observation.discoveries,
         tuple(observation.events),
         observation.edge_counts,
+        observation.path_counts if guides else None,
     )
 
 

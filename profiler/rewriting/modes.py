@@ -100,7 +100,8 @@ class Modes:
             request = RunRequest(
                 self._place.file, guest, self._place.arguments, selection=selection
             )
-            again = observe(request, (scheme.setting,), basis.discoveries, basis.edge_counts)
+            guides = basis.edge_counts, basis.path_counts
+            again = observe(request, (scheme.setting,), basis.discoveries, *guides)
         return count_on(basis.recovered, again), again.schemes[0]
 
     def _trace(self, scheme: SchemeRun) -> traces.Trace:

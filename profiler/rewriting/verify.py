@@ -128,10 +128,11 @@ class _Verifier:
         if without_run:
             basis = basis_without_run(self._name, self._request.selection, progress)
         else:
-            basis = self._after_run(place)
+            basis = self._after_run(place, settings)
         with place.fresh() as guest:
             told = replace(self._request, program=place.file, guest=guest)
-            observation = observe(told, settings, basis.discoveries, basis.edge_counts)
+            guides = basis.edge_counts, basis.path_counts
+            observation = observe(told, settings, basis.discoveries, *guides)
         observation.keep_plans()
         self._refuse(observation)
         counted = count_on(basis.recovered, observation)
@@ -156,7 +157,7 @@ class _Verifier:
             ending(observation, observation.result),
         )
 
-    def _after_run(self, place: TrialDirectory) -> Basis:
+    def _after_run(self, place: TrialDirectory, settings: Sequence[Setting]) -> Basis:
         """Run the program as `instrument` does, but for writing into a copy of its directory."""
         mine = self._request.guest
         with place.fresh() as guest:
@@ -169,7 +170,7 @@ class _Verifier:
                 stdout=guest.stdout,
                 stderr=guest.stderr,
             )
-            return basis_after_run(replace(self._request, guest=guest))
+            return basis_after_run(replace(self._request, guest=guest), settings)
 
     def _place(self, worker: int) -> TrialDirectory:
         """Return a place for runs.

@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from simprof.profiler.code.runtime_code import Routines
     from simprof.profiler.code.snippet_parts import Generator
     from simprof.profiler.graphs.cfg import ControlFlowGraph
-    from simprof.profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter
+    from simprof.profiler.graphs.paths import PathPiece
+    from simprof.profiler.plan.decoders import (
+        GuidedDecoder,
+        PathDecoder,
+        PathGuidedDecoder,
+        RoutineGuide,
+        RoutinePlan,
+        TraceWriter,
+    )
     from simprof.profiler.plan.plan import CounterTable
     from simprof.profiler.profiles.profile import LoopLimit
     from simprof.simulator.binary.program import MachineKind
@@ -175,7 +183,10 @@ class PlanOrder:
     # What the user wants. Its `weights` and `edge_profile` are not read, but those here.
     options: SchemeOptions
     weights: Sequence[float] | None = None  # By edge id; None for BL94's heuristic
-    edge_counts: Sequence[int] | None = None  # By edge id, for guided schemes
+    # By edge id, for schemes that an edge profile guides
+    edge_counts: Sequence[int] | None = None
+    # Of the executed paths, by blocks and edges as in `PathRecord`, for those that paths guide
+    path_counts: Mapping[PathPiece, int] | None = None
 
     @property
     def table(self) -> CounterTable | None:
@@ -242,7 +253,8 @@ class SchemeDefinition:
     plan: Callable[[PlanOrder], RoutinePlan] | None
     reads: tuple[str, ...] = ()  # Common options that the planner reads: some of `PLANNING`
     options: tuple[SchemeOption, ...] = ()  # Options of its own
-    guided: bool = False  # Whether planning needs an edge profile of the routine
+    # The kind of profile of the routine that planning needs, EDGES or PATHS; None: it needs none.
+    guided: ProfileKind | None = None
     # Mode whose exact profile says how good this one's is (TPP 5), measured beside it; None: it is
     # exact.
     judged_by: str | None = None
@@ -304,4 +316,17 @@ class SchemeDefinition:
 
     def guided_decoder(self, plan: RoutinePlan | None) -> GuidedDecoder | None:
         """Return `plan`, one of its own, as guided by an edge profile; None where it is not."""
-        return cast("GuidedDecoder", plan) if plan is not None and self.guided else None
+        is_guided = plan is not None and self.guided is ProfileKind.EDGES
+        return cast("GuidedDecoder", plan) if is_guided else None
+
+    def path_guided_decoder(self, plan: RoutinePlan | None) -> PathGuidedDecoder | None:
+        """Return `plan`, one of its own, as guided by a path profile; None where it is not."""
+        is_guided = plan is not None and self.guided is ProfileKind.PATHS
+        return cast("PathGuidedDecoder", plan) if is_guided else None
+
+    def guide_of(self, plan: RoutinePlan | None) -> RoutineGuide | None:
+        """Return the profile that guided `plan`, one of its own; None where none did."""
+        if (by_paths := self.path_guided_decoder(plan)) is not None:
+            return by_paths.path_profile
+        by_edges = self.guided_decoder(plan)
+        return None if by_edges is None else by_edges.edge_profile

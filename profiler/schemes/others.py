@@ -157,7 +157,7 @@ _TYPES: Mapping[str, Any] = {
     "plan": Callable | None,
     "reads": tuple,
     "options": tuple,
-    "guided": bool,
+    "guided": ProfileKind | None,
     "judged_by": str | None,
     "code": Callable,
     "describe": Callable,
@@ -206,7 +206,7 @@ def try_out(definition: SchemeDefinition) -> str | None:
     try:
         definition.code()
         if definition.plan is not None:
-            definition.plan(PlanOrder(cfg, SchemeOptions(), None, (1, 1, 1)))
+            definition.plan(PlanOrder(cfg, SchemeOptions(), None, (1, 1, 1), {}))
     except SimulatorError as error:
         return str(error)
     return None

@@ -18,6 +18,7 @@ from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from simprof.profiler.schemes.definition import (
     LAYOUT,
     PlanOrder,
+    ProfileKind,
     SchemeDefinition,
     SchemeOption,
     StateScope,
@@ -31,6 +32,7 @@ from simprof.profiler.schemes.others import (
     try_out,
 )
 from simprof.profiler.schemes.pp import PP
+from simprof.profiler.schemes.pref import PREF
 from simprof.profiler.schemes.qpt import QPT, QPT2
 from simprof.profiler.schemes.tpp import TPP
 from simprof.profiler.schemes.tracing import BITS, BLOCK_TRACE, BYTES, WITNESS
@@ -43,9 +45,13 @@ if TYPE_CHECKING:
     from simprof.profiler.code.pricing import Pricer
     from simprof.profiler.code.snippet_parts import Generators
     from simprof.profiler.graphs.cfg import ControlFlowGraph
+    from simprof.profiler.graphs.paths import PathPiece
     from simprof.profiler.plan.decoders import RoutinePlan
 
 GROUP = "simprof.schemes"  # Entry point group of other distributions' schemes
+
+# The mode whose paths guide schemes that a path profile of the same run guides.
+PATH_PROFILER = "pp"
 
 # No scheme: the counts that every run has.
 EDGES = SchemeDefinition(
@@ -54,7 +60,7 @@ EDGES = SchemeDefinition(
 
 # simprof's own, in the order of reports.
 OWN = (
-    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, KITER, WPP),
+    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, PREF, KITER, WPP),
     *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
 )
 
@@ -162,8 +168,8 @@ def users(option: SchemeOption) -> tuple[str, ...]:
     return tuple(scheme.mode for scheme in definitions() if option in scheme.options)
 
 
-def needs_edge_profile(mode: str) -> bool:
-    """Whether `make_plan` needs `edge_counts` for `mode`."""
+def guided_by(mode: str) -> ProfileKind | None:
+    """Return the kind of profile that `make_plan` needs for `mode`, None if it needs none."""
     return definition(mode).guided
 
 
@@ -194,15 +200,16 @@ def make_plan(
     options: SchemeOptions,
     weights: Sequence[float] | None = None,
     edge_counts: Sequence[int] | None = None,
+    path_counts: Mapping[PathPiece, int] | None = None,
 ) -> RoutinePlan:
     """Plan one routine under one mode, as `PlanOrder` describes it.
 
-    UsageError if the mode has no plan, or needs an edge profile and gets none.
+    UsageError if the mode has no plan, or needs a profile and gets none.
     """
     scheme = definition(mode)
     if scheme.plan is None:
         raise UsageError(f"mode {mode} instruments nothing, so it has no plan")
-    plan = scheme.plan(PlanOrder(cfg, options, weights, edge_counts))
+    plan = scheme.plan(PlanOrder(cfg, options, weights, edge_counts, path_counts))
     # A plan does nothing that its scheme does not declare.
     actions, fault = plan.plan, ""
     shared = actions.words or actions.buffers

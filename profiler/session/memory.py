@@ -8,7 +8,7 @@ All of it depends on the program's file and on simprof's code alone, or is check
   ends a block; where a run takes others it learns them.
 - *Lines* are what the file's debugging information says; they are read once (`with_lines`).
 - *Facts* about the graphs, for reports, are a function of these.
-- *Plans* are a function of graphs and a setting, and where an edge profile guides them, of its
+- *Plans* are a function of graphs and a setting, and where a profile guides them, of its
   counts, whose digest is kept with each.
 - *Products*, what the schemes of a run do along the segments that were executed, are a function of
   the same for all of its schemes, and of the profile that guides the choice of segments.
@@ -34,7 +34,7 @@ from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
-from simprof.profiler.plan.decoders import RoutinePlan, guide_of
+from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
@@ -210,8 +210,8 @@ class BinaryMemory:
         if self._files is None or not _decides(setting):
             return
         before = self.plans(discoveries, setting)
-        guided = registry.definition(setting.mode).guided_decoder
-        named = ((plan_name(cfg, guide_of(guided(plan))), cfg, plan) for cfg, plan in plans)
+        guide_of = registry.definition(setting.mode).guide_of
+        named = ((plan_name(cfg, guide_of(plan)), cfg, plan) for cfg, plan in plans)
         more = {n: cache_files.dumps(plan, cfg) for n, cfg, plan in named if n not in before}
         self._keep_of_routines(_made_for("plans", discoveries, setting), more)
 

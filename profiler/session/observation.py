@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.paths import PathPiece
+from simprof.profiler.plan.decoders import path_counts
 from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
@@ -38,7 +40,7 @@ from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, 
 from simprof.profiler.session.counters import Counters, ReadCounters, RoutineEvents, collect_events
 from simprof.profiler.session.execution import Counted, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
-from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
+from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, SchemeRun
 from simprof.simulator.binary.program import LineTable, Program, SourceLine
 from simprof.simulator.machine.running import RunResult
 from simprof.simulator.values import dataclass
@@ -158,6 +160,23 @@ class Observation:
         def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
             events = entered.get(numbers.get((cfg.address, cfg.name), -1))
             return None if events is None else events.edges
+
+        return counts
+
+    @property
+    def path_counts(self) -> PathCounts:
+        """Graph -> how often each path was executed, by what the mode `PATH_PROFILER` counted."""
+        scheme, graphs = self.judges[registry.PATH_PROFILER], self.recovered.arrays
+        names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
+        numbers = {name: number for number, name in enumerate(names)}
+        entered, counters = self.events, self.counters
+
+        def counts(cfg: ControlFlowGraph) -> dict[PathPiece, int] | None:
+            number = numbers.get((cfg.address, cfg.name), -1)
+            if number not in entered:
+                return None
+            decoder = scheme.definition.path_decoder(scheme.routine_plan(number))
+            return None if decoder is None else path_counts(decoder, counters(scheme, number))
 
         return counts
 

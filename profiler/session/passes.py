@@ -66,12 +66,14 @@ from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
+    PathCounts,
     Planner,
     Planners,
     SchemeRun,
     judges,
     make_schemes,
     needs_first_run,
+    needs_path_counts,
 )
 from simprof.profiler.session.world import Events, World
 from simprof.simulator.binary.dynamic import are_unchanged
@@ -218,10 +220,15 @@ def why(runs: Runs, orders: int = 0) -> Reason | None:
 
 
 def observe_in(
-    world: World, study: Study, seen: Discoveries | None = None, guide: EdgeCounts | None = None
+    world: World,
+    study: Study,
+    seen: Discoveries | None = None,
+    guide: EdgeCounts | None = None,
+    paths: PathCounts | None = None,
 ) -> Observation:
-    """Observe a program in its world; `seen`, `guide`: see `session.observe`."""
+    """Observe a program in its world; `seen`, `guide`, `paths`: see `session.observe`."""
     study.planners.beginnings.update(_beginnings(study, world))
+    study.planners.path_counts = paths
     memory = study.memory
     # what a run is guessed to discover counts only if it was the same run
     name = study.name if seen is None else ""
@@ -232,6 +239,7 @@ def observe_in(
         begun, guess = Runs(world, seen or Discoveries()), memory.run(name) if name else None
         if guess is not None and guess.is_same and are_unchanged(guess.discoveries.modules):
             is_wanted = guide is None and needs_first_run(study.settings)
+            is_wanted = is_wanted and not needs_path_counts(study.settings)  # which are not kept
             guided = guess.guide if is_wanted and study.invocation.contexts is None else None
             begun = Runs(world, guess.discoveries, past=guess, guide=guided)
         runs = run_passes(replace(study, orders=orders), begun, guide)
@@ -369,7 +377,8 @@ def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
     settings = study.settings
     if not needs_first_run(settings):
         return _stage(study, settings, None)
-    if edge_counts is not None:
+    has_paths = study.planners.path_counts is not None or not needs_path_counts(settings)
+    if edge_counts is not None and has_paths:
         return _stage(study, settings, edge_counts)
     study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
     free = [setting for setting in settings if not needs_first_run((setting,))]
@@ -534,6 +543,8 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
     if not stage.replayable:
         return runs
     study = stage.study
+    if needs_path_counts(study.settings):
+        study.planners.path_counts = observation.path_counts
     executed, limit = observation.result.instructions, runs.events.limit
     report_progress(study.progress, Phase.PLANNING, instructions=executed, limit=limit)
     if study.invocation.contexts is not None:

@@ -25,6 +25,7 @@ from simprof.profiler.request.request import (
     report_progress,
 )
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import chosen_options
 from simprof.profiler.session.scheme_runs import Planner, saved_profiles
@@ -106,7 +107,10 @@ def _planned(
         raise UsageError("the profile does not hold that of the run's beginning, which guided it")
     saved = saved_profiles(recovered.program.sha256)
     # a scheme that was guided by a first run was guided by the counts that are in the profile
-    planner = Planner(setting, saved, measurement.edge_profile().counts_for)
+    profile, by_paths = measurement.edge_profile(), registry.guided_by(setting.mode)
+    if by_paths is ProfileKind.PATHS and options.edge_profile is None and any(measurement.lost):
+        raise UsageError("the profile lacks some of the paths that guided it")
+    planner = Planner(setting, saved, profile.counts_for, profile.path_counts_for)
     pricer = registry.pricer(measurement.mode, options)
     contexts = ProgramContexts(recovered)
     made = {}

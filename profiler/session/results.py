@@ -32,7 +32,6 @@ from simprof.profiler.plan.decoders import (
     RoutineCounters,
     RoutinePlan,
     check_shape,
-    guide_of,
 )
 from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
 from simprof.profiler.profiles.documents import this_simprof
@@ -52,7 +51,7 @@ from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
 from simprof.profiler.session.observation import (
     Observation,
@@ -357,7 +356,6 @@ class Measuring:
         facts = self._facts.of(number, events.cfg)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
         patterns = observation.invocation.selection.routines
-        guided = self._definition.guided_decoder(plan)
         return RoutineResult(
             profile=routine_profile(
                 routine,
@@ -369,9 +367,18 @@ class Measuring:
             sizes=_sizes(routine, self._observation.program.is64),
             lost={**_lost(routine), **self._misjudged(number, routine)},
             wraps=counters.largest >= WRAP,
-            misguided=guided is not None and tuple(guided.edge_profile) != events.edges,
+            misguided=self._is_misguided(plan, reading, events.edges),
             inferred=reading.inferred,
         )
+
+    def _is_misguided(
+        self, plan: RoutinePlan | None, reading: Reading, edges: tuple[int, ...]
+    ) -> bool:
+        """Whether a profile of another run guided the plan."""
+        by_edges = self._definition.guided_decoder(plan)
+        by_paths = self._definition.path_guided_decoder(plan)
+        misguided = by_edges is not None and tuple(by_edges.edge_profile) != edges
+        return misguided or (by_paths is not None and not by_paths.is_profile_of(reading))
 
     def _misjudged(self, number: int, routine: RoutineReading) -> dict[str, int]:
         """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5)."""
@@ -402,7 +409,7 @@ class Measuring:
             plan.weights,
             lambda: self._observation.contexts.of(number),
             self.costs,
-            guide_of(self._definition.guided_decoder(plan)),
+            self._definition.guide_of(plan),
         )
         return RoutinePrice(code, added(code, events.edges, events.block_counts, counters.taken))
 
@@ -410,13 +417,14 @@ class Measuring:
         """Return what guided the scheme."""
         if not self._definition.guided:
             return None
+        by_paths = self._definition.guided is ProfileKind.PATHS
         file = self.scheme.setting.options.edge_profile
         first = registry.beginning(self.scheme.setting.mode, self.scheme.setting.options)
         own = file is None and not first
         same = own or not any(result.misguided for result in self.results)
         same = same and not self._observation.has_edges_of_guide
         name = None if file is None else str(file)
-        return Guide(name, same, sha256=known_sha256(file), first=first)
+        return Guide(name, same, sha256=known_sha256(file), first=first, of_paths=by_paths)
 
     def _lost(self, guide: Guide | None) -> dict[str, int]:
         """Return what was lost; what an edge profile of another run says under its own names."""
@@ -531,7 +539,7 @@ def _lost(routine: RoutineReading) -> dict[str, int]:
     """Return what the scheme lost, by name, and how many edges its counters give no count of."""
     reading = routine.reading
     # of a scheme that an edge profile guides, edge counts are no loss but an input
-    if reading.edges is not None or routine.definition.guided:
+    if reading.edges is not None or routine.definition.guided is ProfileKind.EDGES:
         return dict(reading.lost)
     return {**reading.lost, "unknown_edges": len(routine.events.edges)}
 

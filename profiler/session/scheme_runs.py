@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
+from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.graphs.spanning import measured
-from simprof.profiler.plan.decoders import RoutinePlan, guide_digest
+from simprof.profiler.plan.decoders import RoutineGuide, RoutinePlan, guide_digest
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.profile import EdgeProfile
@@ -20,13 +21,14 @@ from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.request.weights import Weights
-from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.registry import (
+    PATH_PROFILER,
     beginning,
     definition,
     find,
+    guided_by,
     make_plan,
-    needs_edge_profile,
 )
 
 
@@ -91,6 +93,9 @@ def _load_profile(sha256: str, path: Path) -> EdgeProfile:
 # Graph -> its edge counts in an earlier run; None where there was none.
 EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
 
+# Graph -> how often each path was executed in an earlier run; None where there was none.
+PathCounts = Callable[[ControlFlowGraph], Mapping[PathPiece, int] | None]
+
 
 # Plans of one program's graphs under one setting, as `cache_files` writes them, without their
 # graphs; by address and name of the routine, and `guide_digest` of what guided them.
@@ -110,8 +115,8 @@ class KeptProducts(NamedTuple):
     found: Mapping[ProductName, bytes]
 
 
-def plan_name(cfg: ControlFlowGraph, guide: Sequence[int] | None) -> PlanName:
-    """Return the name of a plan among `KnownPlans`; `guide`: the edge profile that guides it."""
+def plan_name(cfg: ControlFlowGraph, guide: RoutineGuide | None) -> PlanName:
+    """Return the name of a plan among `KnownPlans`; `guide`: the profile that guides it."""
     return cfg.address, cfg.name, guide_digest(guide)
 
 
@@ -119,14 +124,25 @@ class Planner:
     """Plans graphs as one setting asks for, each graph once."""
 
     def __init__(
-        self, setting: Setting, profiles: ReadProfile, edge_counts: EdgeCounts | None = None
+        self,
+        setting: Setting,
+        profiles: ReadProfile,
+        # edge_counts, path_counts: Those of a first run, for schemes that they guide
+        edge_counts: EdgeCounts | None = None,
+        path_counts: PathCounts | None = None,
     ) -> None:
-        # edge_counts: Those of a first run, for schemes that an edge profile guides
         self.setting = setting
         self._weights = weight_source(setting.options.weights, profiles)
-        self._edge_counts = edge_counts
-        if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
-            self._edge_counts = profiles(setting.options.edge_profile).counts_for
+        self._edge_counts, self._path_counts = edge_counts, path_counts
+        self._guided_by = guided_by(setting.mode)
+        if (file := setting.options.edge_profile) is not None and self._guided_by:
+            profile = profiles(file)
+            if self._guided_by is ProfileKind.PATHS and not any(profile.paths.values()):
+                raise ProfileMismatchError(
+                    f"{file} has no paths, which guide {setting.mode}: make one with "
+                    f"`simprof run --mode {PATH_PROFILER} -o`"
+                )
+            self._edge_counts, self._path_counts = profile.counts_for, profile.path_counts_for
         self._made: dict[int, tuple[ControlFlowGraph, RoutinePlan]] = {}
         self._known: KnownPlans = {}
 
@@ -138,10 +154,10 @@ class Planner:
         """Return the plan of a graph."""
         made = self._made.get(id(cfg))
         if made is None:
-            counts = self._counts(cfg)
-            data = self._known.get(plan_name(cfg, counts)) if self._known else None
+            guide = self._guide(cfg)
+            data = self._known.get(plan_name(cfg, guide)) if self._known else None
             known = None if data is None else cache_files.loads(data, cfg)
-            made = self._made[id(cfg)] = cfg, self._make(cfg, counts) if known is None else known
+            made = self._made[id(cfg)] = cfg, self._make(cfg, guide) if known is None else known
         return made[1]
 
     def forget(self, cfg: ControlFlowGraph) -> None:
@@ -149,27 +165,34 @@ class Planner:
         self._made.pop(id(cfg), None)
 
     def guide(self, cfg: ControlFlowGraph) -> bytes:
-        """Return what stands for the edge profile that guides the plan of a graph."""
-        return guide_digest(self._counts(cfg))
+        """Return what stands for the profile that guides the plan of a graph."""
+        return guide_digest(self._guide(cfg))
 
-    def _counts(self, cfg: ControlFlowGraph) -> Sequence[int] | None:
-        """Return the edge profile that guides the plan of a graph; None where nothing does."""
-        if not needs_edge_profile(self.setting.mode) or self._edge_counts is None:
+    def _guide(self, cfg: ControlFlowGraph) -> RoutineGuide | None:
+        """Return the profile that guides the plan of a graph; None where nothing does."""
+        if self._guided_by is ProfileKind.PATHS:
+            return None if self._path_counts is None else self._path_counts(cfg) or {}
+        if self._guided_by is None or self._edge_counts is None:
             return None
         counts = self._edge_counts(cfg)
         return (0,) * len(cfg.edges) if counts is None else counts
 
-    def _make(self, cfg: ControlFlowGraph, counts: Sequence[int] | None) -> RoutinePlan:
-        return make_plan(cfg, self.setting.mode, self.setting.options, self._weights(cfg), counts)
+    def _make(self, cfg: ControlFlowGraph, guide: RoutineGuide | None) -> RoutinePlan:
+        mode, options, weights = self.setting.mode, self.setting.options, self._weights(cfg)
+        if isinstance(guide, Mapping):
+            return make_plan(cfg, mode, options, weights, path_counts=guide)
+        return make_plan(cfg, mode, options, weights, guide)
 
 
 def judges(settings: Sequence[Setting]) -> list[Setting]:
-    """Return the settings that judge some of `settings` and are not among them.
+    """Return the settings that judge or guide some of `settings` and are not among them.
 
-    Each has the options of the last setting that it judges.
+    Each has the options of the last setting that it judges or guides.
     """
     used = {setting.mode: setting for setting in settings}
     by_judge = {definition(mode).judged_by: setting for mode, setting in used.items()}
+    guided = [setting for setting in used.values() if needs_path_counts((setting,))]
+    by_judge |= {PATH_PROFILER: guided[-1]} if guided else {}
     return [
         Setting(judge, judge, setting.options)
         for judge, setting in by_judge.items()
@@ -185,6 +208,8 @@ class Planners:
         self._made: dict[Setting, Planner] = {}
         # Number of instructions -> the edge profile of so many at the run's beginning (TPP 3)
         self.beginnings: dict[int, EdgeCounts] = {}
+        # The path profile of a first run, for schemes that it guides; None: there was none yet.
+        self.path_counts: PathCounts | None = None
 
     def of(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
@@ -193,19 +218,23 @@ class Planners:
         wanted = (*settings, *judges(settings))
         for setting in wanted:
             # plans of other schemes are kept for later passes: most graphs are the same then
-            if needs_edge_profile(setting.mode) or setting not in self._made:
+            if guided_by(setting.mode) or setting not in self._made:
                 first = beginning(setting.mode, setting.options)
                 counts = self.beginnings.get(first, edge_counts)
-                self._made[setting] = Planner(setting, self._profiles, counts)
+                self._made[setting] = Planner(setting, self._profiles, counts, self.path_counts)
         return [self._made[setting] for setting in wanted]
 
 
 def needs_first_run(settings: Iterable[Setting]) -> bool:
-    """Whether a scheme needs an edge profile that the user has not given."""
+    """Whether a scheme needs a profile that the user has not given."""
     without = (each for each in settings if each.options.edge_profile is None)
-    return any(
-        needs_edge_profile(each.mode) and not beginning(each.mode, each.options) for each in without
-    )
+    return any(guided_by(each.mode) and not beginning(each.mode, each.options) for each in without)
+
+
+def needs_path_counts(settings: Iterable[Setting]) -> bool:
+    """Whether a scheme needs a path profile that the user has not given."""
+    without = (each for each in settings if each.options.edge_profile is None)
+    return any(guided_by(each.mode) is ProfileKind.PATHS for each in without)
 
 
 # Routine number -> its graph if it is to be profiled.
@@ -224,7 +253,7 @@ class SchemeRun:
         slot: int | None,  # Its number among the schemes that count paths; None if it does not
         # Told of a graph whose plan is not needed any more
         forget: Callable[[ControlFlowGraph], None] | None = None,
-        # Tells what stands for the edge profile that guides a graph's plan
+        # Tells what stands for the profile that guides a graph's plan
         guide: Callable[[ControlFlowGraph], bytes] | None = None,
     ) -> None:
         self.setting = setting
@@ -260,7 +289,7 @@ class SchemeRun:
         return None if self._make is None or not self.selects(routine) else self._make(cfg).plan
 
     def guide(self, routine: int) -> bytes:
-        """Return what stands for the edge profile that guides a routine's plan; empty: nothing."""
+        """Return what stands for the profile that guides a routine's plan; empty: nothing."""
         cfg = self._graphs(routine)
         return b"" if cfg is None or self._guide is None else self._guide(cfg)
 

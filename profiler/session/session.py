@@ -40,12 +40,13 @@ from simprof.profiler.request.request import (
     Setting,
     report_progress,
 )
-from simprof.profiler.schemes.registry import beginning, definition
+from simprof.profiler.schemes.definition import ProfileKind
+from simprof.profiler.schemes.registry import PATH_PROFILER, beginning, definition, guided_by
 from simprof.profiler.session.memory import BinaryMemory, run_name
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Study, observe_in
 from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.scheme_runs import EdgeCounts, Planners
+from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planners
 from simprof.profiler.session.world import World, open_world
 from simprof.simulator.binary.dynamic import load_program
 from simprof.simulator.binary.program import Platform, Program
@@ -104,8 +105,9 @@ def _compare(
         )
 
     asked = tuple(settings)
-    profiler = _edge_profiler(asked)
-    settings = asked if profiler is None or profiler in asked else (*asked, profiler)
+    profilers = _guide_profilers(asked)
+    more = [profiler for profiler in profilers.values() if profiler not in asked]
+    settings = (*asked, *more)
     ordered = any(definition(setting.mode).depends_on_order for setting in settings)
     needs_one = request.self_check or request.trace or request.recording or request.contexts
     has_beginnings = any(beginning(each.mode, each.options) for each in settings)
@@ -129,7 +131,8 @@ def _compare(
         )
     measured = dict(zip(settings, measurements, strict=True))
     for setting, found in measured.items():
-        if found.guide is not None and profiler is not None:
+        if found.guide is not None:
+            profiler = profilers[guided_by(setting.mode)]
             guide = replace(found.guide, mode=profiler.mode, added=measured[profiler].added)
             measured[setting] = replace(found, guide=guide)
     return SchemeComparison(
@@ -141,17 +144,21 @@ def _compare(
     )
 
 
-def _edge_profiler(settings: Sequence[Setting]) -> Setting | None:
-    """Return the setting that prices the edge profiles of some settings; None if none is guided.
+def _guide_profilers(settings: Sequence[Setting]) -> dict[ProfileKind | None, Setting]:
+    """Return the settings that price the profiles that guide some settings, by their kind.
 
-    It is one of them, or else has the weights of the first that is guided.
+    Each is one of them, or else has the weights of the first that is guided so.
     """
-    guided = next((setting for setting in settings if definition(setting.mode).guided), None)
-    if guided is None:
-        return None
-    options = SchemeOptions(weights=guided.options.weights)
-    asked = (setting for setting in settings if setting.mode == EDGE_PROFILER)
-    return next(asked, Setting(EDGE_PROFILER, EDGE_PROFILER, options))
+    found: dict[ProfileKind | None, Setting] = {}
+    for setting in settings:
+        kind = guided_by(setting.mode)
+        if kind is None or kind in found:
+            continue
+        mode = PATH_PROFILER if kind is ProfileKind.PATHS else EDGE_PROFILER
+        options = SchemeOptions(weights=setting.options.weights)
+        asked = (each for each in settings if each.mode == mode)
+        found[kind] = next(asked, Setting(mode, mode, options))
+    return found
 
 
 def _observe_recorded(
@@ -198,6 +205,7 @@ def observe(
     seen: Discoveries | None = None,  # What other runs have shown, for the graphs of the first pass
     # Beside `seen`: the edge profile that guides schemes, in the place of this run's own
     guide: EdgeCounts | None = None,
+    paths: PathCounts | None = None,  # The path profile in the same place
 ) -> Observation:
     """Run a program under several schemes until the graphs explain the whole run.
 
@@ -212,7 +220,7 @@ def observe(
                 )
         return _recorded(request, request.replay).observe(settings)
     with _studied(request, settings) as (study, world):
-        return observe_in(world, study, seen, guide)
+        return observe_in(world, study, seen, guide, paths)
 
 
 @contextmanager

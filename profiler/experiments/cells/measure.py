@@ -60,13 +60,14 @@ from simprof.profiler.request.request import (
     Setting,
 )
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import LAYOUT
-from simprof.profiler.schemes.registry import definition, make_plan, needs_edge_profile
+from simprof.profiler.schemes.definition import LAYOUT, ProfileKind
+from simprof.profiler.schemes.registry import PATH_PROFILER, definition, guided_by, make_plan
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation, ending
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
+    PathCounts,
     SchemeRun,
     saved_profiles,
     weight_source,
@@ -342,10 +343,15 @@ def analyse(
 
     Raises SimulatorError as `measure`.
     """
-    observation = observe(request, (NO_SCHEME,))
+    by_paths = [each for each in settings if guided_by(each.mode) is ProfileKind.PATHS]
+    profiler = [
+        Setting(PATH_PROFILER, PATH_PROFILER, each.scheme(guide=guide).options) for each in by_paths
+    ]
+    observation = observe(request, (NO_SCHEME, *profiler[:1]))
     _, recovery = _recovered(observation.program)
     recovered, counts = observation.recovered, observation.edge_counts
-    plannings = [_Planning(setting, recovered, counts, guide) for setting in settings]
+    paths = observation.path_counts if profiler else None
+    plannings = [_Planning(setting, recovered, counts, guide, paths) for setting in settings]
     _take_all(plannings, sorted(observation.events), ProgramContexts(recovered))
     ended = ending(observation, observation.result)
     facts: dict[str, Any] = {"reason": ended.reason, "status": ended.code}
@@ -391,9 +397,10 @@ class _Planning:
         recovered: ProgramGraphs,
         counts: EdgeCounts | None = None,  # Of a run that guides it; None: there was none.
         guide: Path | None = None,  # Saved profile of the input that guides it instead
+        paths: PathCounts | None = None,  # Those of the run, where paths guide it
     ) -> None:
         self._setting, self._recovered, self._counts = setting, recovered, counts
-        self._guide = counts
+        self._guide, self._paths = counts, paths
         self._error: str | None = None
         self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
         if counts is not None:
@@ -402,9 +409,7 @@ class _Planning:
         self._planning = self._generation = 0.0
         with self._noting_errors():
             guided = counts is not None and setting.weights != WeightChoice.EXACT
-            if not guided and (
-                needs_edge_profile(setting.mode) or setting.weights == WeightChoice.EXACT
-            ):
+            if not guided and (guided_by(setting.mode) or setting.weights == WeightChoice.EXACT):
                 why = "needs a run: it cannot be planned from the file alone"
                 raise UsageError(f"{setting.name} {why}")
             self._options = setting.scheme(guide=guide).options
@@ -414,7 +419,8 @@ class _Planning:
                 why = "is guided by the beginning of a run, and this is one of the whole"
                 raise UsageError(f"{setting.name} {why}")
             if self._options.edge_profile is not None:
-                self._guide = profiles(self._options.edge_profile).counts_for
+                profile = profiles(self._options.edge_profile)
+                self._guide, self._paths = profile.counts_for, profile.path_counts_for
             self._pricer = registry.pricer(setting.mode, self._options)
             self._selected = SelectedRoutines(recovered, setting.selection)
 
@@ -438,8 +444,10 @@ class _Planning:
 
     def _plan(self, cfg: ControlFlowGraph, context: RoutineContext) -> None:
         counts = None if self._guide is None else self._guide(cfg) or (0,) * len(cfg.edges)
+        paths = None if self._paths is None else self._paths(cfg) or {}
+        weights = self._weights(cfg)
         started = time.perf_counter()
-        plan = make_plan(cfg, self._setting.mode, self._options, self._weights(cfg), counts)
+        plan = make_plan(cfg, self._setting.mode, self._options, weights, counts, paths)
         planned = time.perf_counter()
         # code is generated where that is timed, and else only priced
         price = self._pricer.code if self.is_timed else self._pricer.cost

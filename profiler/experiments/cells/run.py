@@ -40,9 +40,11 @@ from simprof.profiler.request.request import (
     NO_SCHEME,
     GuestOptions,
     RunRequest,
+    SchemeOptions,
     Setting,
 )
-from simprof.profiler.schemes.registry import beginning, needs_edge_profile
+from simprof.profiler.schemes.definition import ProfileKind
+from simprof.profiler.schemes.registry import PATH_PROFILER, beginning, guided_by
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
@@ -186,7 +188,7 @@ def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
 
 
 class _Profiles(NamedTuple):
-    """Files of edge profiles that runs before the measured one gave; None: none was needed."""
+    """Files of profiles that runs before the measured one gave; None: none was needed."""
 
     own: Path | None  # With the same input
     guide: Path | None  # With the input that guides
@@ -201,10 +203,12 @@ def _profiles(
 ) -> _Profiles:
     needed = any(
         each.cell.setting.weights == WeightChoice.EXACT
-        or (guiding and each.guide is None and needs_edge_profile(each.cell.setting.mode))
+        or (guiding and each.guide is None and guided_by(each.cell.setting.mode))
         for each in group
     )
-    own = _edge_profile(group[0], stack, directory, "first-")[0] if needed else None
+    has_paths = any(guided_by(each.cell.setting.mode) is ProfileKind.PATHS for each in group)
+    first = partial(_saved_profile, group[0], stack, directory, "first-", has_paths=has_paths)
+    own = first()[0] if needed else None
     return _Profiles(own, _guide(group, stack, directory))
 
 
@@ -218,7 +222,8 @@ def _guide(group: JobGroup, stack: ExitStack, directory: Path) -> Path | None:
         return None
     cell = replace(guided.cell, input=guided.guide.name)
     job = replace(guided, cell=cell, given=guided.guide, replay=None, records=False)
-    profile, measured = _edge_profile(job, stack, directory, "guide-")
+    has_paths = any(guided_by(each.cell.setting.mode) is ProfileKind.PATHS for each in group)
+    profile, measured = _saved_profile(job, stack, directory, "guide-", has_paths=has_paths)
     ending = measured.ending
     run = CellResult(base=measured.base, reason=ending.reason, status=ending.code)
     error = _wrong(job, run, file_sha256(directory / "guide-stdout"))
@@ -227,8 +232,8 @@ def _guide(group: JobGroup, stack: ExitStack, directory: Path) -> Path | None:
     return profile
 
 
-def _edge_profile(
-    job: Job, stack: ExitStack, directory: Path, prefix: str
+def _saved_profile(
+    job: Job, stack: ExitStack, directory: Path, prefix: str, *, has_paths: bool
 ) -> tuple[Path, RunMeasurement]:
     from simprof.profiler.profiles.storage import save
     from simprof.profiler.session.session import compare_program
@@ -236,7 +241,9 @@ def _edge_profile(
     profile = directory / f"{prefix}edges.profile"
     request = _request(job, directory, open_outputs(stack, directory, prefix))
     everything = replace(request, selection=ALL_ROUTINES)
-    measured = compare_program(everything, (NO_SCHEME,)).measurements[0]
+    paths = Setting(PATH_PROFILER, PATH_PROFILER, SchemeOptions(job.cell.setting.path_limit))
+    scheme = paths if has_paths else NO_SCHEME
+    measured = compare_program(everything, (scheme,)).measurements[0]
     save(measured, profile)
     return profile, measured
 
@@ -308,7 +315,7 @@ def _scheme(job: Job, profiles: _Profiles) -> Setting:
     chosen = job.cell.setting.scheme(profiles.own, profiles.guide)
     options = chosen.options
     is_guided = options.edge_profile is not None or beginning(chosen.mode, options)
-    if is_guided or not needs_edge_profile(chosen.mode):
+    if is_guided or not guided_by(chosen.mode):
         return chosen
     return replace(chosen, options=replace(options, edge_profile=profiles.own))
 

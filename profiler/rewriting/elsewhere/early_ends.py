@@ -264,7 +264,9 @@ def _possible(plan: PathDecoder, counters: RoutineCounters) -> Reading | None:
         return None
     try:
         reading = plan.read(counters)
-        check(plan.cfg, reading.edges or (), counters.early)
+        if reading.edges is None:
+            raise _untold(plan.cfg)
+        check(plan.cfg, reading.edges, counters.early)
     except (FlowError, ValueError):
         return None
     # a landing needs an activation before it: control cannot have come in only where calls return

@@ -76,6 +76,8 @@ class PlacedPlan:
             ends.append(layout.path_counter(plan.path_counters))
         if plan.named_counters:
             ends.append(layout.named + COUNTER_SIZE)
+        if plan.constants:
+            ends.append(layout.constants + COUNTER_SIZE * len(plan.constants))
         ends.append(layout.words_base + 2 * COUNTER_SIZE * layout.words)
         return max(ends)
 
@@ -101,6 +103,9 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
         for use in code.plan.buffers:
             if use.edges or use.numbers:
                 ends[use.buffer] = max(ends.get(use.buffer, 0), slots_end(use, code.layout.first))
+        if code.plan.constants:
+            words = (word.to_bytes(COUNTER_SIZE, "big") for word in code.plan.constants)
+            fills.append((code.layout.constants, b"".join(words)))
     for buffer, end in ends.items():
         start = buffer_address(buffer)
         mapped.append((start, page_up(end - start)))

@@ -168,7 +168,7 @@ def _read_routine(
     cfg = plan.cfg
     counters = RoutineCounters(memory.paths, memory.events, early)
     decoder = scheme.path_decoder(plan)
-    if scheme.guided:
+    if scheme.guided is ProfileKind.EDGES:
         if early and plan.plan.counts_paths:
             raise _untold(cfg.name, "which paths were under way when the program ended")
         return counters, recipe.edge_counts.get(number, (0,) * len(cfg.edges))
@@ -228,7 +228,7 @@ def _measured(
         memory=BinaryMemory(recovered.program, None),
         runs=len(ends),
         whole_runs=len(ends),
-        has_edges_of_guide=definition(recipe.mode).guided,
+        has_edges_of_guide=definition(recipe.mode).guided is ProfileKind.EDGES,
     )
     (measurement,) = measure_all(observation)
     notes = [

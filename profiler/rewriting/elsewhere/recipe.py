@@ -3,17 +3,18 @@
 Graphs follow from the program's file and what was discovered beside it, plans from graphs and
 options, and addresses of counters from the plans in their order (`layout.CounterSpace`). So a
 reader needs no plan, only what decided them. What cannot be found again is in the header itself:
-edge counts that guided plans, and where calls were copied to.
+edge counts and paths that guided plans, and where calls were copied to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.profiles.codec import decode
 from simprof.profiler.profiles.profile import EdgeCount, EdgeProfile
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
@@ -21,7 +22,7 @@ from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.observation import chosen_options, scheme_options
-from simprof.profiler.session.scheme_runs import EdgeCounts, Planner
+from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planner
 from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
@@ -36,6 +37,18 @@ def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> Counts:
         return {}
     found = ((number, source(cfg)) for number, cfg in enumerate(recovered.routines))
     return {number: tuple(counts) for number, counts in found if counts is not None}
+
+
+# Routine number -> executions by blocks and edges of the paths that guided its plan
+PathsByRoutine = Mapping[int, Mapping[PathPiece, int]]
+
+
+def paths_of(recovered: ProgramGraphs, source: PathCounts | None) -> PathsByRoutine:
+    """Return the paths by which `source` guides plans, by routine; none where it is None."""
+    if source is None:
+        return {}
+    found = ((number, source(cfg)) for number, cfg in enumerate(recovered.routines))
+    return {number: dict(paths) for number, paths in found if paths}
 
 
 # Where the calls of copied routines were before: address of the copy -> that of the call.
@@ -54,6 +67,8 @@ class PlanRecipe:
     routines: tuple[int, ...]
     # The edge profile that guided the plans, if one did
     edge_counts: Counts = field(default_factory=dict)
+    # The path profile, if one did
+    path_counts: PathsByRoutine = field(default_factory=dict)
     # The counts that edge weights were taken from, if they were
     weights: Counts = field(default_factory=dict)
     copies: CopiedCalls = field(default_factory=dict)
@@ -68,6 +83,10 @@ class PlanRecipe:
             "discoveries": discovery_fields(self.discoveries),
             "routines": list(self.routines),
             "edge_counts": {str(n): list(counts) for n, counts in self.edge_counts.items()},
+            "path_counts": {
+                str(n): [[list(blocks), list(edges), count] for (blocks, edges), count in each]
+                for n, each in ((n, paths.items()) for n, paths in self.path_counts.items())
+            },
             "weights": {str(n): list(counts) for n, counts in self.weights.items()},
             "trace": registry.definition(self.mode).code().stream is not None,
             "words": {str(n): words for n, words in self.words.items()},
@@ -82,9 +101,12 @@ class PlanRecipe:
         def guiding(cfg: ControlFlowGraph) -> Sequence[int] | None:
             return self.edge_counts.get(numbers[cfg.address, cfg.name])
 
+        def path_counts(cfg: ControlFlowGraph) -> Mapping[PathPiece, int] | None:
+            return self.path_counts.get(numbers[cfg.address, cfg.name])
+
         def profiles(path: Path) -> EdgeProfile:
-            # the saved profiles that shaped the plans, as far as the header has them
-            counts = self.weights if path == self.options.weights else self.edge_counts
+            # the saved profile that gave weights, as far as the header has it
+            counts = self.weights
             graphs = recovered.routines
             return EdgeProfile(
                 {
@@ -93,7 +115,9 @@ class PlanRecipe:
                 }
             )
 
-        return Planner(Setting(self.mode, self.mode, self.options), profiles, guiding)
+        # what a saved profile guided by is in the header, as what a run did is
+        setting = Setting(self.mode, self.mode, replace(self.options, edge_profile=None))
+        return Planner(setting, profiles, guiding, path_counts)
 
 
 def _named(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[EdgeCount, ...]:
@@ -122,6 +146,7 @@ def of_header(file: CounterFile) -> PlanRecipe:
             discoveries=read_discoveries(header["discoveries"]),
             routines=_integers(header["routines"]),
             edge_counts=_counts(header["edge_counts"]),
+            path_counts={int(n): _paths(each) for n, each in header["path_counts"].items()},
             weights=_counts(header["weights"]),
             copies=dict(decode(tuple[tuple[int, int], ...], header["copies"])),
             words={int(n): _integers([words])[0] for n, words in header["words"].items()},
@@ -142,3 +167,10 @@ def _integers(values: Iterable[Any]) -> tuple[int, ...]:
 
 def _counts(fields: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
     return {int(number): _integers(counts) for number, counts in fields.items()}
+
+
+def _paths(fields: Iterable[Any]) -> dict[PathPiece, int]:
+    return {
+        (_integers(blocks), _integers(edges)): _integers([count])[0]
+        for blocks, edges, count in fields
+    }

@@ -124,7 +124,7 @@ TPP = SchemeDefinition(
         LAYOUT,
     ),
     registers=registers_of_paths,
-    guided=True,
+    guided=ProfileKind.EDGES,
     beginning=FIRST.of,
     judged_by="pp",
     code=_code,

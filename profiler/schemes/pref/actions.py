@@ -1,0 +1,109 @@
+"""What preferential path profiling does on edges.
+
+Path register 0 adds up the values of `numbering`: at the end of a path it is the path's index, if
+it has one. Register 1, where there is one, adds up those of Ball and Larus: the path's number.
+"""
+
+# ruff: noqa: D102 - overriding methods do what `Action` says
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from simprof.profiler.plan.actions import Action, Execution, RegisterEffect, register_sum
+from simprof.simulator.values import dataclass
+
+UNINTERESTING = -1  # Number of the counter of all paths that are not interesting
+
+
+@dataclass(frozen=True)
+class SetBoth(Action):
+    """`r = index, n = number`: start a path."""
+
+    effect = RegisterEffect.DEFINES
+
+    index: int
+    number: int
+
+    def execute(self, execution: Execution) -> None:
+        execution.registers[:2] = [self.index, self.number]
+
+    def __str__(self) -> str:
+        return f"r={self.index}, n={self.number}"
+
+
+@dataclass(frozen=True)
+class AddBoth(Action):
+    """`r += index, n += number`."""
+
+    index: int
+    number: int
+
+    def execute(self, execution: Execution) -> None:
+        execution.registers[0] += self.index
+        execution.registers[1] += self.number
+
+    def __str__(self) -> str:
+        added = (("r", self.index), ("n", self.number))
+        return ", ".join(f"{name}+={value}" for name, value in added if value)
+
+
+@dataclass(frozen=True)
+class CountPreferred(Action):
+    """`if r + index is that of an interesting path count[r + index]++ else other++`: a path ends.
+
+    With tags: `if tag[i] == n + number`, where i is the low `bits` bits of r + index. A number is
+    that of one path only, so no other path finds its own number there, whatever its index is.
+    Without tags: `if 0 <= r + index < 2**bits`, where no other path has such an index, or only one
+    whose counter counts no interesting path.
+    """
+
+    index: int
+    number: int
+    bits: int
+    first: int = 0  # Counter of index 0
+    # Number of the path of each index, as the memory of the routine has it; (): no tags.
+    tags: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    hashed: bool = False  # Whether others are counted in a hash table, under their numbers
+    on_back_edge: bool = False
+
+    def interesting(self, index: int, number: int) -> int | None:
+        """Return the counter of an interesting path, None for another."""
+        place = index & (1 << self.bits) - 1
+        return self.first + place if self._is_there(index, place, number) else None
+
+    def _is_there(self, index: int, place: int, number: int) -> bool:
+        return self.tags[place] == number if self.tags else index == place
+
+    def execute(self, execution: Execution) -> None:
+        registers = execution.registers
+        number = registers[1] + self.number if len(registers) > 1 else 0
+        counter = self.interesting(registers[0] + self.index, number)
+        if counter is None:
+            execution.take()
+            counter = number if self.hashed else UNINTERESTING
+        execution.count(counter, self.on_back_edge)
+
+    def __str__(self) -> str:
+        index, number = register_sum(self.index), f"n{self.number:+d}" if self.number else "n"
+        test = f"0<={index}<{1 << self.bits}"
+        if self.tags:
+            test = f"tag[{index}]=={number}"
+        other = f"hash[{number}]++" if self.hashed else "other++"
+        return f"if {test} count[{index}]++ else {other}"
+
+
+@dataclass(frozen=True)
+class CountKnown(Action):
+    """`count[counter]++`: a path that is known without registers ends; `other++` if it is none."""
+
+    effect = RegisterEffect.IGNORES
+
+    counter: int
+    is_interesting: bool = True
+
+    def execute(self, execution: Execution) -> None:
+        execution.count(self.counter)
+
+    def __str__(self) -> str:
+        return f"count[{self.counter}]++" if self.is_interesting else "other++"

@@ -1,0 +1,163 @@
+"""Code of the actions of pref plans.
+
+=======================  ==============================================  =====================
+action                   code                                            executed
+=======================  ==============================================  =====================
+`r = c, n = d`           mov; mov (sethi; or where a constant is large)  2
+`r += c, n += d`         add; add                                        2
+`count[c]++`, `other++`  sethi; ld; add; st                              4
+count without tags       add; srl; brnz; nop; then                       4 (3 without the `add`)
+                         sll; sethi; add; ld; add; st if interesting     + 6
+                         sethi; ld; add; ba; st if not                   + 5
+count with tags          add; add; and; sll; sethi; add; ld; sub;        10 (one less for each
+                         brnz; nop; then                                 `add` of nothing)
+                         ld; add; st if interesting                      + 3
+                         sethi; ld; add; ba; st if not                   + 5
+either, hashing others   the same; if not interesting: mov; the call;    + 5, and the routine's
+                         ba; nop
+=======================  ==============================================  =====================
+
+Branches are on registers; on V8 they go by condition codes (a `cmp` more), on V8+ they take the
+lower half of a register (a `sra` more). A mask or an increment that does not fit 13 bits is loaded
+first, and where counters are out of reach of the tags their address is made anew (2 more).
+"""
+
+from __future__ import annotations
+
+from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
+from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Needs
+from simprof.profiler.code.snippets_paths import call_hash
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.pref.actions import (
+    UNINTERESTING,
+    AddBoth,
+    CountKnown,
+    CountPreferred,
+    SetBoth,
+)
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register, fits_simm13
+
+# Temporaries of a count. The first two are those that a call of the hashing routine destroys.
+NUMBER, INDEX, ADDRESS, VALUE = range(4)
+
+
+def set_both(writer: Writer, action: SetBoth) -> None:
+    """`r = c, n = d`."""
+    for register, value in enumerate((action.index, action.number)):
+        writer.set_path(value, register)
+
+
+def add_both(writer: Writer, action: AddBoth) -> None:
+    """`r += c, n += d`."""
+    for register, value in enumerate((action.index, action.number)):
+        if value:
+            writer.add_path(value, register)
+
+
+def count_preferred(writer: Writer, action: CountPreferred) -> None:
+    """`count[r + c]++` if the path is interesting, else `other++` or a call."""
+    reads_number = action.tags or action.hashed
+    number = _sum(writer, 1, action.number, NUMBER) if reads_number else Register.G0
+    register = _sum(writer, 0, action.index, INDEX)
+    index, address, value = (writer.temporary(each) for each in (INDEX, ADDRESS, VALUE))
+    counters = writer.layout.path_counter(action.first)
+
+    def count_other() -> None:
+        if action.hashed:
+            if number is not Register.O0:
+                writer.emit(asm.mov(number, Register.O0))
+            call_hash(writer, action.on_back_edge)
+            writer.emit(asm.nop())
+            return
+        other = writer.layout.path_counter(UNINTERESTING)
+        writer.emit(asm.sethi(other, address))
+        writer.bump(address, other & 0x3FF, index)
+
+    if not action.tags:
+
+        def count_index() -> None:
+            writer.bump_element(counters, register, address, index)
+
+        writer.emit(asm.shift("srl", register, action.bits, value))
+        writer.conditional("nz", value, count_other, VALUE, count_index)
+        return
+    tags = writer.layout.constants
+    mask: Register | int = (1 << action.bits) - 1
+    if not fits_simm13(mask):
+        writer.constant(mask, address, VALUE)
+        mask = address
+    writer.emit(
+        asm.arithmetic("and", register, mask, index),
+        asm.shift("sll", index, 2, index),
+        asm.sethi(tags, address),
+        asm.arithmetic("add", address, index, address),
+        asm.load("ld", address, tags & 0x3FF, value),
+        asm.arithmetic("sub", value, number, value),
+    )
+
+    def count_tagged() -> None:
+        offset = (tags & 0x3FF) + counters - tags
+        if not fits_simm13(offset):
+            writer.emit(
+                asm.sethi(counters, address), asm.arithmetic("add", address, index, address)
+            )
+            offset = counters & 0x3FF
+        writer.bump(address, offset, value)
+
+    writer.conditional("nz", value, count_other, VALUE, count_tagged)
+
+
+def _sum(writer: Writer, path: int, constant: int, number: int) -> Register:
+    """Return a register with a path register's value plus a constant: temporary `number`, or the
+    path register itself.
+    """
+    register = writer.fetch(path, number)
+    if not constant:
+        return register
+    result = writer.temporary(number)
+    writer.sum(register, constant, result, ADDRESS)
+    return result
+
+
+def _needs(action: CountPreferred, table: CounterTable, machine: MachineKind) -> Needs:
+    # A branch on V8 goes by condition codes, which the code changes.
+    clobbers = HASH_REGISTERS if action.hashed else ()
+    return Needs(True, clobbers, machine is MachineKind.SPARCV8)
+
+
+_TAGS = tuple(range(4096 << 1))
+_COUNTS = tuple(
+    CountPreferred(index, number, bits, tags=tags)
+    for index, number in ((0, 0), (1, 0), (7, 5000))
+    for bits, tags in ((3, ()), (3, _TAGS[:8]), (13, _TAGS))
+)
+_HASHED = tuple(
+    CountPreferred(1, number, 3, -8, tags, hashed=True, on_back_edge=back)
+    for number, back in ((0, False), (1, True))
+    for tags in ((), _TAGS[:8])
+)
+
+CODE = SchemeCode(
+    generators={
+        SetBoth: Generator(set_both, Needs(path=True)),
+        AddBoth: Generator(add_both, Needs(path=True)),
+        CountPreferred: Generator(count_preferred, _needs),
+        CountKnown: Generator(
+            lambda writer, action: writer.increment(writer.layout.path_counter(action.counter))
+        ),
+    },
+    samples={
+        SetBoth: (Samples((SetBoth(0, 1), SetBoth(5000, 1 << 20)), (BY_INDEX,), 2),),
+        AddBoth: (Samples((AddBoth(1, 0), AddBoth(-5000, 1 << 20)), (BY_INDEX,), 2),),
+        CountPreferred: (
+            Samples(_COUNTS, (BY_INDEX,), 2),
+            Samples(_HASHED, (IN_HASH_TABLE,), 2),
+        ),
+        CountKnown: (Samples((CountKnown(0), CountKnown(UNINTERESTING)), (BY_INDEX,)),),
+    },
+    callers={"hash_count": (CountPreferred,)},
+)
