@@ -216,33 +216,14 @@ class Sequitur:
         if other == first:
             return
         if self._next[other] == first or self._next[first] == other:
-            self._check_run(first)
             return
         self._match(first, other)
 
-    def _check_run(self, node: int) -> None:
-        """Do so where equal symbols make digrams that overlap: of four, two do not."""
-        value = self._value[node]
-        first, size = node, 1
-        while self._value[self._before[first]] == value:
-            first = self._before[first]
-        last = first
-        while self._value[self._next[last]] == value:
-            last = self._next[last]
-            size += 1
-        self._place[value, value] = first
-        if size > 3:
-            self._match(self._next[self._next[first]], first)
-
     def _match(self, first: int, other: int) -> None:
         """Replace two equal digrams by a rule."""
-        ours, theirs = self._rule_of(first), self._rule_of(other)
-        if theirs is not None:
-            self._substitute(first, theirs)
-            return
-        if ours is not None:
-            self._place[self._value[first], self._value[self._next[first]]] = first
-            self._substitute(other, ours)
+        rule = self._rule_of(other)
+        if rule is not None:
+            self._substitute(first, rule)
             return
         rule = self._new_rule()
         guard = self._guard[rule]

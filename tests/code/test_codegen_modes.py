@@ -33,6 +33,7 @@ from tests.support.code_bench import State
 from tests.support.code_lab import MACHINES, Lab, hashed_paths
 from tests.support.codegen_modes import (
     ARRAY,
+    LIMIT,
     SETTINGS,
     R,
     crossings_of,
@@ -190,6 +191,32 @@ def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, 
     written = (lab.bench.word(TRACE_END + POSITION) + units & 0xFFFFFFFF) * (1 if packed else 8)
     assert written == len(trace)
     assert buffered_bits(lab, written) == trace
+    assert executed - base[1] == added(generated, crossings, block_counts(lab.cfg, crossings))
+
+
+@pytest.mark.seeds(range(12))
+@pytest.mark.parametrize("machine", MACHINES)
+def test_paths_in_the_trace_and_cost_are_those_of_the_plan(machine: MachineKind, seed: int) -> None:
+    lab, edges, base = lab_of(machine, seed)
+    crossings = crossings_of(lab, edges)
+    plan = make_plan(lab.cfg, "wpp", SchemeOptions(path_limit=LIMIT)).plan
+    lab.bench.write(TRACE_BUFFER, bytes(TRACE_SIZE))
+    lab.bench.write(TRACE_END + POSITION, (-TRACE_SIZE & 0xFFFFFFFF).to_bytes(4, "big"))
+    generated, layout, state, executed = lab.run_plan(plan)
+    lab.check_same_result(base[0], state)
+    stack, paths = [], []
+    for edge in edges:
+        if lab.cfg.edges[edge].source == lab.cfg.entry:
+            stack.append(begin(plan))
+        follow(plan, [edge], stack[-1])
+        paths += [each.counter for each in stack[-1].counted]
+        stack[-1].counted.clear()
+        if lab.cfg.edges[edge].target == lab.cfg.exit:
+            stack.pop()
+    size = lab.bench.word(TRACE_END + POSITION) + TRACE_SIZE & 0xFFFFFFFF
+    found = [word - layout.first[0] for word in lab.words(TRACE_BUFFER, size // 4)]
+    assert found == paths
+    assert len(set(paths)) > 1
     assert executed - base[1] == added(generated, crossings, block_counts(lab.cfg, crossings))
 
 

@@ -31,6 +31,7 @@ from simprof.profiler.schemes.tracing.flush import (
     STREAM,
     TRACE_END,
     address_flush_routine,
+    byte_flush_routine,
     flush_cost,
     flush_instructions,
     flush_name,
@@ -260,7 +261,7 @@ CODE = SchemeCode(
     generators=GENERATORS,
     samples=SAMPLES,
     routines=(
-        lambda machine: flush_routine(machine, False),
+        byte_flush_routine,
         lambda machine: flush_routine(machine, True),
         address_flush_routine,
     ),

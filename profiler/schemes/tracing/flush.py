@@ -59,6 +59,12 @@ def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
 
 
 @cache
+def byte_flush_routine(machine: MachineKind) -> tuple[Item, ...]:
+    """Return the variant for traces of bytes."""
+    return flush_routine(machine, False)
+
+
+@cache
 def address_flush_routine(machine: MachineKind) -> tuple[Item, ...]:
     """Return the routine that empties the buffer of addresses."""
     return _routine(machine, ADDRESSES_FLUSH, ADDRESSES_BUFFER, TRACE_SIZE)

@@ -23,7 +23,7 @@ from simprof.profiler.schemes.tracing.code import (
     routine_costs,
     run_cost,
 )
-from simprof.profiler.schemes.tracing.flush import STREAM, flush_name, flush_routine
+from simprof.profiler.schemes.tracing.flush import STREAM, byte_flush_routine, flush_name
 from simprof.profiler.schemes.wpp.actions import WriteConstantPath, WritePath
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -71,7 +71,7 @@ SAMPLES: Mapping[type, Sequence[Samples]] = {
 CODE = SchemeCode(
     generators=GENERATORS,
     samples=SAMPLES,
-    routines=(lambda machine: flush_routine(machine, False),),
+    routines=(byte_flush_routine,),
     routine_costs=routine_costs,
     callers={flush_name(packed=False): (WritePath, WriteConstantPath)},
     run_cost=run_cost,
