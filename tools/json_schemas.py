@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simprof.profiler.profiles.documents import VERSIONS
+from simprof.profiler.profiles.measures import MEASURES
 from simprof.profiler.profiles.tables import COLUMNS, ColumnKind, DataColumn
 from tools.generated_files import ROOT, run
 
@@ -214,6 +215,16 @@ SUMMARY: Mapping[str, Schema] = {
     "routines": rows("routines"),
 }
 ATTRIBUTION = thing({"overcount": NUMBER, "undercount": NUMBER, "attributed": NUMBER})
+# A share that is null where nothing was executed that it could be of
+QUALITY = thing(
+    {
+        "truth": TEXT,
+        **{name: or_null(NUMBER) for name in MEASURES},
+        "hot_paths": COUNT,
+        "hot": NUMBER,
+        "flow": {"enum": ["unit", "branch", "block"]},
+    }
+)
 OF_SOME_RUNS: Mapping[str, Schema] = {
     "lost": table(COUNT),
     "refused_calls": REFUSED,
@@ -231,6 +242,8 @@ OF_SOME_RUNS: Mapping[str, Schema] = {
     "runs": COUNT,
     "call_tree": CALL_TREE,
     "attribution": ATTRIBUTION,
+    "quality": QUALITY,
+    "edge_quality": QUALITY,
 }
 
 
@@ -381,7 +394,8 @@ FORMATS: Mapping[str, Schema] = {
             ),
             "edges": CHANGE,
             "paths": CHANGE,
-        }
+        },
+        {"quality": thing({"truth": TEXT}, {"before": QUALITY, "after": QUALITY})},
     ),
     "cfg": thing(
         {

@@ -131,6 +131,24 @@ class WholeNumber(click.ParamType[int]):
         return number
 
 
+class Percentage(click.ParamType[float]):
+    """A percentage from 0 to 100."""
+
+    name = "number"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number, or refuse it."""
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is no number", param, ctx)
+        if not 0 <= number <= 100:
+            self.fail(f"{number} is no percentage: it must be from 0 to 100", param, ctx)
+        return number
+
+
 class PathType(click.ParamType[Path]):
     """A file or directory, which need not exist, but must be possible to look for."""
 

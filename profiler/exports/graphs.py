@@ -18,9 +18,6 @@ from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import (
     ENTRY,
     EXIT,
-    Block,
-    ControlFlowGraph,
-    Edge,
     EdgeKind,
     VertexName,
 )
@@ -118,18 +115,7 @@ def write_graphml(source: ExportSource) -> bytes:
 
 def counted_graph(routine: RoutineProfile) -> CountedGraph:
     """Return the graph of a routine, made again from its profile, with its counts."""
-    blocks = tuple(
-        Block(number, block.start, block.instructions, block.is_slot)
-        for number, block in enumerate(routine.block_counts)
-    )
-    numbers = {block.name: number for number, block in enumerate(routine.block_counts)}
-    numbers |= {ENTRY: len(blocks), EXIT: len(blocks) + 1}
-    counted = [edge for edge in routine.edge_counts if edge.kind is not EdgeKind.EARLY]
-    edges = tuple(
-        Edge(number, numbers[edge.source], numbers[edge.target], edge.kind)
-        for number, edge in enumerate(counted)
-    )
+    cfg, counted = routine.graph()
     executions = [block.count for block in routine.block_counts]
     ends = [routine.activations, routine.activations]  # each activation begins, and ends, once
-    cfg = ControlFlowGraph(routine.name, routine.address, 0, blocks, edges)
     return CountedGraph(cfg, [*executions, *ends], [edge.count for edge in counted])

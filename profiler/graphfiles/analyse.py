@@ -40,8 +40,8 @@ from simprof.profiler.plan.decoders import (
     defect_of,
     path_counts,
 )
-from simprof.profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from simprof.profiler.profiles.codec import parse_json
+from simprof.profiler.profiles.measures import Attribution, attribute
 from simprof.profiler.profiles.profile import PathCount
 from simprof.profiler.profiles.tables import path_blocks
 from simprof.profiler.request.errors import CountError, ProfileMismatchError
@@ -258,7 +258,7 @@ def _attribution(
         return None
     exact = cast(PathDecoder, _plan(document, replace(options, mode=judge)))
     truth = exact.read(interpret.execute(document.cfg, exact.plan, document.walks))
-    return attribute(exact, truth, cast(SplittingDecoder, plan), reading)
+    return attribute(exact, truth, cast(PathDecoder, plan), reading).attribution
 
 
 def _check(

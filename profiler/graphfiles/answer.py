@@ -5,9 +5,9 @@ only some schemes have, their definitions add. Two numbers, weighted by the leng
 blocks, say what an edge profile determines of the runs' paths:
 
 - *definite flow* of schemes that count all acyclic paths: what of these the runs' edge profile
-  alone determines (`profiles.accuracy`);
+  alone determines (`profiles.edge_flow`);
 - *attribution* of schemes that are judged by another (`tpp` by `pp`): what of that one's profile
-  the scheme reports rightly (`profiles.accuracy`).
+  the scheme reports rightly (`profiles.measures`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from simprof.profiler.graphs.optima import optima
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
-from simprof.profiler.profiles.accuracy import Attribution, EdgeFlow, definite_flow
 from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.edge_flow import EdgeFlow, definite_flow
 from simprof.profiler.profiles.fingerprint import known_sha256
+from simprof.profiler.profiles.measures import Attribution
 from simprof.profiler.profiles.profile import (
     EdgeCount,
     Ending,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathPiece, PathRecord
@@ -171,6 +171,23 @@ class PathDecoder(RoutinePlan, Protocol):
     @property
     def blocks_of_all_paths(self) -> int | None:
         """How many blocks all paths have together; None where only listing them tells."""
+
+
+@runtime_checkable
+class SplittingDecoder(PathDecoder, Protocol):
+    """The plan of a scheme that ends paths at more edges than back edges and `cut_edges`."""
+
+    @property
+    def split_edges(self) -> Collection[int]:
+        """Ids of all edges at which its paths end, back edges other than self-loops excepted."""
+
+
+def ends_of_paths(plan: PathDecoder) -> Collection[int]:
+    """Return the edges at which a plan ends paths, back edges other than self-loops excepted."""
+    # `isinstance` would ask for all other members of the protocol, some of them slow to make
+    if hasattr(plan, "split_edges"):
+        return cast(SplittingDecoder, plan).split_edges
+    return plan.cut_edges
 
 
 @dataclass(frozen=True)

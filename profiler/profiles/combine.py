@@ -86,6 +86,8 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
         call_tree=merge_trees([each.call_tree for each in measurements]),
         threads=tuple(ThreadInfo(*each) for each in sorted(threads.items())),
         guide=merge_guides(measurements),
+        quality=None,
+        edge_quality=None,
     )
 
 
@@ -159,7 +161,20 @@ def merge_routine(
         path_counts=merge_paths(profiles, places, inferred_once=inferred_once),
         block_counts=blocks,
         cut_blocks=merge_cuts(profiles, blocks),
+        split_edges=_merge_split(profiles, places),
     )
+
+
+def _merge_split(
+    profiles: Sequence[RoutineProfile], places: Mapping[EdgeKey, int]
+) -> tuple[int, ...]:
+    """Return the edges at which any of the profiles ends paths."""
+    split: set[int] = set()
+    for profile in profiles:
+        if profile.split_edges:
+            keys = edge_keys(profile)
+            split.update(places[keys[edge]] for edge in profile.split_edges)
+    return tuple(sorted(split))
 
 
 def merge_blocks(profiles: Sequence[RoutineProfile]) -> tuple[BlockCount, ...]:

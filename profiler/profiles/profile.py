@@ -8,16 +8,25 @@ user-mode instructions (docs/SEMANTICS.md, instructions).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
+from simprof.profiler.graphs.cfg import (
+    ENTRY,
+    EXIT,
+    Block,
+    ControlFlowGraph,
+    Edge,
+    EdgeKind,
+    VertexName,
+)
 from simprof.profiler.graphs.paths import PathEnd, PathPiece, PathRecord, PathStart
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.codec import RARE
+from simprof.profiler.profiles.measures import Quality
 from simprof.simulator.binary.program import MachineKind, Module, SourceLine
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.values import dataclass
@@ -196,6 +205,9 @@ class RoutineProfile:
     # How many iterations of a loop a path spans at most here (k of `kiter`)
     iterations: int | None = field(default=None, metadata=RARE)
     limited_loops: tuple[LoopLimit, ...] = field(default=(), metadata=RARE)
+    # Positions in `edge_counts` of the edges at which the scheme ends paths, back edges other than
+    # self-loops excepted
+    split_edges: tuple[int, ...] = field(default=(), metadata=RARE)
 
     @classmethod
     def of_rows(
@@ -244,6 +256,10 @@ class RoutineProfile:
             for edge in self.edge_counts
         ]
 
+    def graph(self) -> tuple[ControlFlowGraph, list[EdgeCount]]:
+        """Return its graph, made again, with the counts of the graph's edges, by id."""
+        return rebuilt_graph(self.name, self.address, self.block_counts, self.edge_counts)
+
     @property
     def key(self) -> tuple[int, str]:
         """Identity within the program (static functions may share a name)."""
@@ -256,6 +272,24 @@ class RoutineProfile:
         # of events.
         placed = sum(edge.added for edge in self.edge_counts)
         return self.added - placed - sum(block.added for block in self.block_counts)
+
+
+def rebuilt_graph(
+    name: str, address: int, blocks: Sequence[BlockCount], edges: Iterable[EdgeCount]
+) -> tuple[ControlFlowGraph, list[EdgeCount]]:
+    """Return the graph of these blocks and edges; early ends are no edges of it."""
+    made = tuple(
+        Block(number, block.start, block.instructions, block.is_slot)
+        for number, block in enumerate(blocks)
+    )
+    numbers = {block.name: number for number, block in enumerate(blocks)}
+    numbers |= {ENTRY: len(made), EXIT: len(made) + 1}
+    counted = [edge for edge in edges if edge.kind is not EdgeKind.EARLY]
+    between = tuple(
+        Edge(number, numbers[edge.source], numbers[edge.target], edge.kind)
+        for number, edge in enumerate(counted)
+    )
+    return ControlFlowGraph(name, address, 0, made, between), counted
 
 
 @dataclass(frozen=True)
@@ -414,7 +448,7 @@ class RunMeasurement:
     sizes: Mapping[str, int] = field(default_factory=dict)
     # What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and where a
     # path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
-    # `undercounted_blocks` (`accuracy.Attribution`). What an edge profile of another run says has a
+    # `undercounted_blocks` (`measures.Attribution`). What an edge profile of another run says has a
     # name of its own: `inferred_cold_paths`, `inferred_overcounted_paths`.
     lost: Mapping[str, int] = field(default_factory=dict)
     # System calls that were refused because simprof lacks the service, by name
@@ -428,6 +462,10 @@ class RunMeasurement:
     origin: Origin | None = field(default=None, metadata=RARE)  # Which simprof measured
     # Of the file that was its standard input; None: that was simprof's own.
     input_sha256: str | None = field(default=None, metadata=RARE)
+    # How good the profile is, where a true one of the same run judges it
+    quality: Quality | None = field(default=None, metadata=RARE)
+    # Of `pp`: how good as a path profile the edge profile of the same run is
+    edge_quality: Quality | None = field(default=None, metadata=RARE)
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""

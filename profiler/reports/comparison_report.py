@@ -15,7 +15,7 @@ from dataclasses import replace
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.reports import hot_tables, mode_facts, run_json, run_text
+from simprof.profiler.reports import hot_tables, mode_facts, quality, run_json, run_text
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import group_digits, percent, plural
 from simprof.profiler.reports.hot_tables import marked
@@ -23,6 +23,7 @@ from simprof.profiler.reports.mode_facts import NamedMeasurement
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.simulator.binary.program import LineTable, SourceLine
 
+QUALITY = ("accuracy", "coverage")  # Of hot paths, and of all (`measures`)
 ROUTINES = 1  # Routines named for each mode, where the user has not said how many.
 MORE = "--details shows increments, sizes and traces; --top N names N routines a mode, and N paths"
 
@@ -140,25 +141,31 @@ def _emulated_text(emulations: int, whole: int) -> str:
 
 def _overheads(rows: Sequence[NamedMeasurement], top: int) -> layout.Table:
     """List what each mode adds, and the routines that most of it is added to."""
+    every = [measurement for _, measurement in rows]
+    judged = [quality.cells(measurement, every) for measurement in every]
+    if all(set(each) <= {"exact", "-"} for each in judged):
+        judged = []  # nothing is known but what the modes say of themselves
     table = layout.columns(
         layout.text("mode"),
         layout.text("profile"),
-        *map(layout.number, ("added", "overhead")),
+        *map(layout.number, ("added", "overhead", *(QUALITY if judged else ()))),
         *((layout.number("of added"), layout.name("most of it in")) if top else ()),
     )
-    for mode, measurement in rows:
+    for place, (mode, measurement) in enumerate(rows):
         added = measurement.added
         facts: tuple[int | str, ...] = (
             mode,
             mode_facts.collects(measurement),
             added,
             percent(added, measurement.base),
+            *(judged[place] if judged else ()),
         )
+        blank = ("",) * len(facts)
         costly = [routine for routine in measurement.routines if routine.added]
         costly.sort(key=lambda each: (-each.added, each.address))
         for routine in costly[:top]:
             table.add_row(*facts, percent(routine.added, added), marked(routine))
-            facts = ("", "", "", "")
+            facts = blank
         if not costly[:top]:
             table.add_row(*facts)
     return table

@@ -16,10 +16,12 @@ from simprof.profiler.profiles.differences import (
     RoutineDifference,
 )
 from simprof.profiler.profiles.documents import head
+from simprof.profiler.profiles.measures import MEASURES
 from simprof.profiler.profiles.tables import SEPARATOR, Cell
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
 from simprof.profiler.reports.mode_facts import setting_name
+from simprof.profiler.reports.quality import Verdict, verdict_note, verdict_table
 from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.run_text import program_text
 from simprof.simulator.binary.demangling import demangle
@@ -33,13 +35,17 @@ BUILDS = (
 
 
 def render_text(
-    difference: Difference, width: int = 100, color: bool = False, top: int = 10
+    difference: Difference,
+    width: int = 100,
+    color: bool = False,
+    top: int = 10,
+    verdict: Verdict | None = None,
 ) -> str:
-    """Return the report; `top`: rows in each table."""
-    return layout.print_parts(list(_parts(difference, top)), width, color)
+    """Return the report; `top`: rows in each table; `verdict`: how good the profiles are."""
+    return layout.print_parts(list(_parts(difference, top, verdict)), width, color)
 
 
-def _parts(difference: Difference, top: int) -> Iterator[layout.Part]:
+def _parts(difference: Difference, top: int, verdict: Verdict | None) -> Iterator[layout.Part]:
     before, after = difference.before, difference.after
     yield layout.paragraph(f"before: {program_text(before)}, mode {setting_name(before)}")
     yield layout.paragraph(f"after:  {program_text(after)}, mode {setting_name(after)}")
@@ -47,14 +53,25 @@ def _parts(difference: Difference, top: int) -> Iterator[layout.Part]:
         yield layout.paragraph(BUILDS)
     if difference.is_empty:
         yield layout.paragraph("nothing differs", style="green")
+        if verdict is not None and verdict.truth not in ("before", "after"):
+            yield from _judged(verdict)
         return
     heads = layout.text("instructions"), *map(layout.number, ("before", "after", "change", "%"))
     totals = [("base", before.base, after.base), ("added", before.added, after.added)]
     rows = [(what, *_change((old, new))) for what, old, new in totals]
     yield from layout.section("Totals", layout.columns(*heads, rows=rows))
+    if verdict is not None:
+        yield from _judged(verdict)
     yield from _listed("Routines", "", difference.routines, _routines, top)
     yield from _listed("Edges", " (executions)", difference.edges, _counts, top)
     yield from _listed("Paths", " (executions)", difference.paths, _counts, top)
+
+
+def _judged(verdict: Verdict) -> Iterator[layout.Part]:
+    title = f"How good the profiles are (truth: {visible(verdict.truth)})"
+    yield from layout.section(title, verdict_table(verdict))
+    if note := verdict_note(verdict):
+        yield layout.paragraph(note)
 
 
 def _listed(
@@ -144,13 +161,21 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def render_csv(difference: Difference) -> str:
+def render_csv(difference: Difference, verdict: Verdict | None = None) -> str:
     """Return the CSV: columns `COLUMNS`.
 
-    `subject` is "program", "routine", "edge" or "path", `number` what the numbers before and
-    after are of, `side` in which profile alone a routine was entered.
+    `subject` is "program", "routine", "edge", "path" or "quality", `number` what the numbers
+    before and after are of, `side` in which profile alone a routine was entered.
     """
-    return csv_text.render(COLUMNS, _rows(difference))
+    rows = [*_rows(difference), *(() if verdict is None else _quality_cells(verdict))]
+    return csv_text.render(COLUMNS, rows)
+
+
+def _quality_cells(verdict: Verdict) -> Iterator[tuple[Cell, ...]]:
+    for name in MEASURES:
+        pair = [None if q is None else getattr(q, name) for q in (verdict.before, verdict.after)]
+        if any(value is not None for value in pair):
+            yield ("quality", None, None, None, None, name, *pair, None, None)
 
 
 def _rows(difference: Difference) -> Iterator[tuple[Cell, ...]]:
@@ -178,7 +203,7 @@ def _change_cells(pair: Pair) -> tuple[int, int, int]:
     return before, after, after - before
 
 
-def render_json(difference: Difference) -> str:
+def render_json(difference: Difference, verdict: Verdict | None = None) -> str:
     """Return one line of JSON; numbers are pairs, before and after."""
     before, after = difference.before, difference.after
     answer = {
@@ -190,5 +215,6 @@ def render_json(difference: Difference) -> str:
         "routines": encode(difference.routines),
         "edges": encode(difference.edges),
         "paths": encode(difference.paths),
+        **({} if verdict is None else {"quality": verdict.as_json()}),
     }
     return json_line(answer)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simprof.profiler.profiles.accuracy import Attribution
+from simprof.profiler.profiles.measures import Attribution
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
 from simprof.profiler.profiles.tables import executed_paths
 from simprof.profiler.reports.display import group_digits, percent, plural, share, visible

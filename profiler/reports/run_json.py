@@ -65,7 +65,8 @@ def _counts(measurement: RunMeasurement) -> list[str]:
 def summary_object(measurement: RunMeasurement) -> dict[str, object]:
     """Return the run object without the counts of edges, blocks and paths.
 
-    `attribution` is there only where an exact path profile of the same run judges this one.
+    `attribution` and `quality` are there only where an exact path profile of the same run judges
+    this one, `edge_quality` only where this one judges others.
     """
     result: dict[str, object] = {
         **measurement_head("run", measurement),
@@ -93,6 +94,10 @@ def summary_object(measurement: RunMeasurement) -> dict[str, object]:
     judged = mode_facts.attribution(measurement)
     if judged is not None:
         result["attribution"] = judged.as_json()
+    if measurement.quality is not None:
+        result["quality"] = measurement.quality.as_json()
+    if measurement.edge_quality is not None:
+        result["edge_quality"] = measurement.edge_quality.as_json()
     return result
 
 

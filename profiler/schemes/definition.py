@@ -66,6 +66,7 @@ class StateScope(StrEnum):
     PROGRAM = "program"  # words and buffers (`InstrumentationPlan.words`, `buffers`)
 
 
+JUDGE = "pp"  # Mode whose profile is the truth where a scheme names no other
 PLANNING = ("path_limit", "weights", "table")  # The common options that a planner of paths reads
 
 
@@ -256,7 +257,7 @@ class SchemeDefinition:
     # The kind of profile of the routine that planning needs, EDGES or PATHS; None: it needs none.
     guided: ProfileKind | None = None
     # Mode whose exact profile says how good this one's is (TPP 5), measured beside it; None: it is
-    # exact.
+    # exact, or one that `estimates` (`judge`).
     judged_by: str | None = None
     code: Callable[[], SchemeCode] = SchemeCode  # Its own actions as SPARC code
     # What its plan was made from, for `static` of `simprof explain`: what the plan itself says.
@@ -294,6 +295,13 @@ class SchemeDefinition:
     def instruments(self) -> bool:
         """Whether it adds code at all."""
         return self.plan is not None
+
+    @property
+    def judge(self) -> str | None:
+        """Mode whose profile is the truth that this one's is judged by; None: nothing judges it."""
+        if self.judged_by is None and self.estimates and self.collected() is ProfileKind.PATHS:
+            return JUDGE
+        return self.judged_by
 
     @property
     def counts_paths(self) -> bool:

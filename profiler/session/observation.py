@@ -48,6 +48,7 @@ from simprof.simulator.values import dataclass
 if TYPE_CHECKING:
     from simprof.profiler.code.context import ProgramContexts
     from simprof.profiler.session.contexts import CountedWindow, Ledger
+    from simprof.profiler.session.judging import Judging
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,13 @@ class Observation:
     def base(self) -> int:
         """Instructions of the program that were counted."""
         return self.result.instructions if self.window is None else self.window.base
+
+    @cached_property
+    def judging(self) -> Judging:
+        """What says how good the schemes' profiles are."""
+        from simprof.profiler.session.judging import Judging  # where nothing is judged it is unused
+
+        return Judging(self.judges, self.events, self.counters)
 
     def forget(self, routine: int) -> None:
         """Let go of what measuring a routine took: its plans, and what is known of its code."""
@@ -365,7 +373,7 @@ def warnings(
         )
     if definition.estimates:
         yield f"mode {definition.mode} estimates: its counts are a part of what was executed"
-    judge = definition.judged_by
+    judge = definition.judge
     if judge is not None and judge not in observation.judges:
         yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"
     yield from notes

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from simprof.profiler.code.layout import CounterSpace, Room
 from simprof.profiler.code.pricing import (
@@ -32,10 +32,11 @@ from simprof.profiler.plan.decoders import (
     RoutineCounters,
     RoutinePlan,
     check_shape,
+    ends_of_paths,
 )
-from simprof.profiler.profiles.accuracy import SplittingDecoder, attribute
 from simprof.profiler.profiles.documents import this_simprof
 from simprof.profiler.profiles.fingerprint import known_sha256
+from simprof.profiler.profiles.measures import Comparison, Quality, quality
 from simprof.profiler.profiles.profile import (
     INFERRED,
     BlockCount,
@@ -51,7 +52,7 @@ from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.definition import JUDGE, ProfileKind, SchemeDefinition
 from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
 from simprof.profiler.session.observation import (
     Observation,
@@ -117,6 +118,9 @@ def routine_profile(
         iterations=None if routine.plan is None else routine.definition.iterations(routine.plan),
         limited_loops=() if routine.plan is None else routine.definition.limited(routine.plan),
         cut_blocks=events.cut if with_edges else (),
+        split_edges=tuple(sorted(ends_of_paths(decoder)))
+        if decoder is not None and with_edges
+        else (),
     )
 
 
@@ -207,10 +211,7 @@ def _paths(routine: RoutineReading) -> Iterator[PathCount]:
 def _shortening(decoder: PathDecoder) -> Callable[[PathRecord], bool]:
     """Return what tells whether a path begins or ends where a plan cuts paths: at no back edge."""
     cfg = decoder.cfg
-    # `isinstance` would ask for all other members of the protocol, some of them slow to make
-    splits = hasattr(decoder, "split_edges")
-    edges = cast(SplittingDecoder, decoder).split_edges if splits else decoder.cut_edges
-    cut = [cfg.edges[edge] for edge in edges]
+    cut = [cfg.edges[edge] for edge in ends_of_paths(decoder)]
     begins = {edge.target for edge in cut if edge.source != cfg.entry}
     ends = {edge.source for edge in cut if edge.target != cfg.exit}
 
@@ -292,6 +293,9 @@ class RoutineResult:
     wraps: bool  # A counter of 32 bits would have wrapped
     misguided: bool  # The edge profile that guided the scheme has other counts than this run
     inferred: Mapping[str, int]  # How much of `lost` that profile says
+    # With the true profile, where there is one: its own, and that which the run's edge counts give
+    compared: Comparison | None = None
+    edges_compared: Comparison | None = None
 
 
 class Measuring:
@@ -356,6 +360,7 @@ class Measuring:
         facts = self._facts.of(number, events.cfg)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
         patterns = observation.invocation.selection.routines
+        compared = observation.judging.compare(number, scheme, reading)
         return RoutineResult(
             profile=routine_profile(
                 routine,
@@ -365,10 +370,12 @@ class Measuring:
             ),
             counts=_counts(routine),
             sizes=_sizes(routine, self._observation.program.is64),
-            lost={**_lost(routine), **self._misjudged(number, routine)},
+            lost={**_lost(routine), **self._misjudged(compared)},
             wraps=counters.largest >= WRAP,
             misguided=self._is_misguided(plan, reading, events.edges),
             inferred=reading.inferred,
+            compared=compared,
+            edges_compared=self._edges_compared(number),
         )
 
     def _is_misguided(
@@ -380,21 +387,31 @@ class Measuring:
         misguided = by_edges is not None and tuple(by_edges.edge_profile) != edges
         return misguided or (by_paths is not None and not by_paths.is_profile_of(reading))
 
-    def _misjudged(self, number: int, routine: RoutineReading) -> dict[str, int]:
+    def _misjudged(self, compared: Comparison | None) -> dict[str, int]:
         """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5)."""
-        judge = self._observation.judges.get(self._definition.judged_by or "")
-        if judge is None:
+        if compared is None or self._definition.judge is None or self._definition.estimates:
             return {}
-        exact = judge.definition.path_decoder(judge.routine_plan(number))
-        if exact is None:
-            return {}
-        truth = exact.read(self._observation.counters(judge, number))
-        judged = attribute(exact, truth, cast(SplittingDecoder, routine.plan), routine.reading)
+        judged = compared.attribution
         return {
             "flow_blocks": judged.flow,
             "overcounted_blocks": judged.overcounted,
             "undercounted_blocks": judged.undercounted,
         }
+
+    def _edges_compared(self, number: int) -> Comparison | None:
+        """Compare the run's edge profile with this one, where this one is the truth for others."""
+        mode = self._definition.mode
+        return self._observation.judging.edge_profile(number, mode) if mode == JUDGE else None
+
+    def _quality(self) -> Quality | None:
+        """Return how good the profile is, by its judge; None where nothing judges it."""
+        judge, estimate = self._definition.judge, self._definition.estimates
+        found = [each.compared for each in self.results if each.compared is not None]
+        return quality(found, judge, estimate=estimate) if judge is not None and found else None
+
+    def _edge_quality(self) -> Quality | None:
+        found = [each.edges_compared for each in self.results if each.edges_compared is not None]
+        return quality(found, self._definition.mode) if found else None
 
     def _price(
         self, number: int, plan: RoutinePlan | None, counters: RoutineCounters
@@ -499,6 +516,8 @@ class Measuring:
             guide=guide,
             origin=this_simprof(),
             input_sha256=observation.invocation.input_sha256,
+            quality=self._quality(),
+            edge_quality=self._edge_quality(),
         )
 
 

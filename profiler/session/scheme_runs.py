@@ -190,7 +190,7 @@ def judges(settings: Sequence[Setting]) -> list[Setting]:
     Each has the options of the last setting that it judges or guides.
     """
     used = {setting.mode: setting for setting in settings}
-    by_judge = {definition(mode).judged_by: setting for mode, setting in used.items()}
+    by_judge = {definition(mode).judge: setting for mode, setting in used.items()}
     guided = [setting for setting in used.values() if needs_path_counts((setting,))]
     by_judge |= {PATH_PROFILER: guided[-1]} if guided else {}
     return [

@@ -205,7 +205,8 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
         "tpp", *TPP, "kiter", "naive", "calls", "calls-optimal",
     ]  # fmt: skip
     for name, mode in data["modes"].items():
-        judged = {"attribution", "guide"} if name.startswith("tpp") else set()
+        judged = {"attribution", "guide", "quality"} if name.startswith("tpp") else set()
+        judged |= {"edge_quality"} if name == "pp" else set()
         assert mode.keys() == MODE_FIELDS | judged, name
         assert mode["format"] == "simprof/run"
         assert mode["sizes"]["snippets"] > 0

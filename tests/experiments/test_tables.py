@@ -66,7 +66,7 @@ from simprof.profiler.experiments.tables.table import (
 )
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.accuracy import DefiniteFlow
+from simprof.profiler.profiles.edge_flow import DefiniteFlow
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError

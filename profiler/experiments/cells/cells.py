@@ -26,8 +26,9 @@ from pathlib import Path
 from simprof.profiler.experiments.cells.settings import CellSetting
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, NO_INPUT, Input
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.accuracy import DefiniteFlow
 from simprof.profiler.profiles.codec import RARE
+from simprof.profiler.profiles.edge_flow import DefiniteFlow
+from simprof.profiler.profiles.measures import Quality
 from simprof.simulator.values import dataclass
 
 COMPILER_INCREMENTS = "compiler_increments"
@@ -324,6 +325,9 @@ class CellResult:
     facts: PathFacts | None = None
     own_facts: PathFacts | None = field(default=None, metadata=RARE)
     paths: tuple[PathRow, ...] = ()
+    # quality, edge_quality: As in `profile.RunMeasurement`.
+    quality: Quality | None = field(default=None, metadata=RARE)
+    edge_quality: Quality | None = field(default=None, metadata=RARE)
     # Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
     trees: Mapping[str, TreeCost] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()  # One line each

@@ -136,6 +136,8 @@ def _result(
         facts=facts,
         own_facts=own,
         paths=paths,
+        quality=measurement.quality,
+        edge_quality=measurement.edge_quality,
         trees=trees(SchemeOptions(own=options.own)) if mode == "qpt2" else {},
         warnings=measurement.warnings,
     )

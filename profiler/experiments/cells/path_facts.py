@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.profiles.accuracy import DefiniteFlow, definite_flow
+from simprof.profiler.profiles.edge_flow import DefiniteFlow, definite_flow
 from simprof.profiler.profiles.profile import PathCount
 from simprof.simulator.values import dataclass
 

@@ -37,6 +37,7 @@ from simprof.profiler.experiments.cells.settings import option_words, parse, rea
 from simprof.profiler.profiles import output
 from simprof.profiler.profiles.cache_files import own_cache_directory
 from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
+from simprof.profiler.profiles.measures import MEASURES
 from simprof.profiler.request.request import OptionValue
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain as as_shown
@@ -91,6 +92,10 @@ FIGURES = (
     Figure("overcounted_blocks", ("lost", "overcounted_blocks"), "of them counted too much"),
     Figure("undercounted_blocks", ("lost", "undercounted_blocks"), "of them not counted"),
     Figure("unknown_edges", ("lost", "unknown_edges"), "edges without a count"),
+    *(
+        Figure(name, ("quality", name), f"{text}, of modes that are judged")
+        for name, text in MEASURES.items()
+    ),
     Figure("predicted", ("counts", "predicted"), "of `execute`: what was predicted to be added"),
     Figure("rewriting", ("counts", "rewriting"), "of `execute`: what rewriting executes besides"),
 )

@@ -107,7 +107,7 @@ class TppPlan(PathCountingPlan):
 
     @property
     def split_edges(self) -> frozenset[int]:
-        """`cut_edges`, and self-loops that end paths (see `accuracy`)."""
+        """`cut_edges`, and self-loops that end paths (see `measures`)."""
         return frozenset(self.dag.removed) - (self.dag.dfs.back_edges - self.dag.dfs.self_loops)
 
     @property

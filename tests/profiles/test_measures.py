@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 
 import pytest
@@ -11,7 +12,13 @@ import pytest
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.profiles.accuracy import Attribution, attribute, attribution, pieces_of
+from simprof.profiler.profiles.measures import (
+    Attribution,
+    CountedPath,
+    attribute,
+    compare_paths,
+    pieces_of,
+)
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.profiler.schemes.tpp.planner import plan_tpp
 from tests.oracles.brute import random_graph, random_walk
@@ -19,6 +26,16 @@ from tests.oracles.tpp import ending, tally
 from tests.support.figures import by_edge, edge, named, walk
 
 CHAIN = named("A>B A>C B>D C>D D>E", "A", "E")
+
+
+def attribution(
+    cfg: ControlFlowGraph,
+    exact: Iterable[CountedPath],
+    claimed: Iterable[CountedPath],
+    split: Collection[int],
+    counts: Sequence[int] | None,
+) -> Attribution:
+    return compare_paths(cfg, exact, claimed, split, counts).attribution
 
 
 def record(cfg: ControlFlowGraph, blocks: str) -> PathRecord:
@@ -78,7 +95,7 @@ def test_self_loops_that_end_paths_take_their_counts_from_the_edges() -> None:
     walks = [ExecutedWalk((*steps[:2], *([turn] * 1000), *steps[2:]), 100)]
     pp, tpp = plan_pp(cfg), plan_tpp(cfg, counts, cold=5, loop=15)
     exact = pp.read(execute(cfg, pp.plan, walks))
-    found = attribute(pp, exact, tpp, tpp.read(execute(cfg, tpp.plan, walks)))
+    found = attribute(pp, exact, tpp, tpp.read(execute(cfg, tpp.plan, walks))).attribution
     assert found == Attribution(100_300, 0, 0)
     with pytest.raises(ValueError, match="self-loops"):
         attribution(cfg, [], [], {turn}, None)
@@ -107,7 +124,7 @@ def test_cold_paths_are_undercounted_and_obvious_ones_overcounted() -> None:
     pp = plan_pp(cfg)
     tpp = plan_tpp(cfg, profile, cold=5, loop=0, cold_always=True)
     exact = pp.read(execute(cfg, pp.plan, walks))
-    found = attribute(pp, exact, tpp, tpp.read(execute(cfg, tpp.plan, walks)))
+    found = attribute(pp, exact, tpp, tpp.read(execute(cfg, tpp.plan, walks))).attribution
     assert found == Attribution(flow=500, overcounted=15, undercounted=15)
     assert found.attributed == Fraction(94, 100)
 
@@ -129,7 +146,7 @@ def test_against_walks_that_are_split(seed: int) -> None:
     tpp = plan_tpp(cfg, profile, cold=cold, path_limit=limit, loop=loop, cold_always=True)
     exact = pp.read(execute(cfg, pp.plan, executed))
     reading = tpp.read(execute(cfg, tpp.plan, executed))
-    found = attribute(pp, exact, tpp, reading)
+    found = attribute(pp, exact, tpp, reading).attribution
     split = {*pp.cut_edges, *tpp.split_edges}
     turns = {e for e in split if cfg.edges[e].source == cfg.edges[e].target}
     true, _ = tally(cfg, walks, ending(cfg, split, turns))
