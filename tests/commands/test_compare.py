@@ -25,7 +25,7 @@ from simprof.profiler.request.request import (
     TableChoice,
 )
 from simprof.profiler.schemes.mode_options import read
-from simprof.profiler.schemes.registry import planned_modes
+from simprof.profiler.schemes.registry import definition, planned_modes
 from simprof.profiler.session.observation import SchemeComparison
 from simprof.profiler.session.session import compare_program, run_program
 from tests.support.samples import measurement
@@ -205,9 +205,13 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
         "tpp", *TPP, "kiter", "naive", "calls", "calls-optimal",
     ]  # fmt: skip
     for name, mode in data["modes"].items():
-        judged = {"attribution", "guide", "quality"} if name.startswith("tpp") else set()
-        judged |= {"edge_quality"} if name == "pp" else set()
-        assert mode.keys() == MODE_FIELDS | judged, name
+        scheme = definition(name.partition(":")[0])
+        more = {"edge_quality"} if name == "pp" else set()
+        more |= {"quality"} if scheme.judge else set()
+        more |= {"attribution"} if scheme.judge and not scheme.estimates else set()
+        more |= {"estimate"} if scheme.estimates else set()
+        more |= {"guide"} if scheme.guided else set()
+        assert mode.keys() == MODE_FIELDS | more, name
         assert mode["format"] == "simprof/run"
         assert mode["sizes"]["snippets"] > 0
         assert mode["sizes"]["snippet_instructions"] == mode["sizes"]["code_bytes"] // 4
