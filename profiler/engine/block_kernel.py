@@ -91,12 +91,20 @@ def returns(k: int, frame: int, address: int) -> bool:
 @inline
 def guarded(k: int, at: int) -> int:
     """Execute the GUARD operation at address `at`; return its flag if it lets pass, else 0."""
-    word = get(at, 1)
+    word, burst = get(at, 1) & 0xFF, get(at, 1) >> kernels.BURST_SHIFT
     left = get(k, word) - 1
     if left > 0:
         put(k, word, left)
         return 0
-    put(k, word, get(at, 2))
+    next_one = get(at, 2)
+    if burst != 0:
+        interval, rest = next_one & 0xFFFFFFFF, next_one >> kernels.BURST_SHIFT
+        taken = get(k, burst) + 1
+        next_one = rest & (kernels.BURST_LIMIT - 1)
+        if taken >= rest >> kernels.STRIDE_BITS:
+            taken, next_one = 0, interval
+        put(k, burst, taken)
+    put(k, word, next_one)
     return get(at, 0) >> kernels.TABLE_SHIFT
 
 

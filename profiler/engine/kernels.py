@@ -130,7 +130,12 @@ SLOW = 10  # Python decides; b of either: number of the landing, 0 where there w
 CROSS = 11  # of traced runs: edge number a is crossed; append b >> 8, of b & 0xff bits
 TOKEN = 12  # append b >> 8, of b & 0xff bits
 MARK = 13  # Python notes what a reader of the trace could not know
-GUARD = 14  # clock word a is counted down; where it is 0 or less, it becomes b, and r += flag
+# Clock word a is counted down; where it is 0 or less, it becomes b, and r += flag. With a burst a
+# and b have more in their upper bits (`lowering.guard_operation`).
+GUARD = 14
+BURST_SHIFT = 32  # from here on, a has the word of the burst (0: none), and b the next two
+STRIDE_BITS = 15
+BURST_LIMIT = 1 << STRIDE_BITS  # of its stride and of its samples; b has these in this order
 OPERATION = 3  # words an operation
 LAST = 1 << 8
 HASH_BACK_EDGE = 1 << 9

@@ -29,8 +29,10 @@ from simprof.profiler.engine.segments import GraphVariant, Segmentation, Variant
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.plan.actions import Guard
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.activations import RunNotes
@@ -315,9 +317,9 @@ class Lowering:
         for number in product.guarded:
             guard = product.players[number].guard(edge)
             if guard is not None:
-                word = self.memory.program_word((number, guard.word))
-                code = kernels.GUARD | product.flag(number, edge) << kernels.TABLE_SHIFT
-                operations.append((code, word, guard.interval))
+                places = [self.memory.program_word((number, word)) for word in guard.words]
+                flag = product.flag(number, edge)
+                operations.append(guard_operation(guard, places, flag))
         return operations
 
     def _table(self, routine: int, slot: int, plan: InstrumentationPlan) -> int:
@@ -326,6 +328,23 @@ class Lowering:
         if table >= 0:
             self._hashing.add(routine)
         return table
+
+
+def guard_operation(guard: Guard, places: Sequence[int], flag: int) -> Operation:
+    """Return the operation of a guard whose words are at `places`, and which lets pass by `flag`;
+    UsageError if its numbers are too great.
+    """
+    code, interval = kernels.GUARD | flag << kernels.TABLE_SHIFT, guard.interval
+    if guard.burst is None:
+        return code, places[0], interval
+    _, samples, stride = guard.burst
+    if max(samples, stride) >= kernels.BURST_LIMIT or interval >> kernels.BURST_SHIFT:
+        raise UsageError(
+            f"a burst has fewer than {kernels.BURST_LIMIT:,} samples, with a stride below that"
+        )
+    more = stride | samples << kernels.STRIDE_BITS
+    shift = kernels.BURST_SHIFT
+    return code, places[0] | places[1] << shift, interval | more << shift
 
 
 def _placed(words: Array, start: int, tables: Mapping[int, int], *, back: bool = False) -> Array:

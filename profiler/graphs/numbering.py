@@ -56,8 +56,7 @@ class PathNumbering:
     @cached_property
     def sorted(self) -> tuple[Sequence[int], Sequence[int]]:
         """The same, one behind the other, those of v from `[0][v]` to `[0][v + 1]`."""
-        target, paths = self.dag.columns.target, self.num_paths
-        edges = [sorted(each, key=lambda e: paths[target[e]]) for each in self.dag.out_edges]
+        edges = [sorted(each, key=self.values.__getitem__) for each in self.dag.out_edges]
         return tuple(accumulate(map(len, edges), initial=0)), tuple(chain.from_iterable(edges))
 
     def __getstate__(self) -> dict[str, object]:
@@ -181,6 +180,22 @@ def number(dag: Dag) -> PathNumbering:
         *(vertices + 1, edges, edges, edges, vertices, edges),
     )
     return numbering_of(dag, found, 4, 8)
+
+
+def number_by_weight(dag: Dag, weights: Sequence[float]) -> PathNumbering:
+    """Give the paths of `dag` numbers such that the heaviest edge out of each vertex has value 0,
+    and lighter ones greater values (smart numbering); `weights` by control-flow edge.
+    """
+    # Any order of the edges out of a vertex gives the numbers 0 .. NumPaths - 1. Equal weights: as
+    # `number` orders them.
+    target, by_edge, paths = dag.columns.target, dag.edge_weights(weights), number(dag).num_paths
+    values = [0] * len(target)
+    for edges in dag.out_edges:
+        covered = 0
+        for edge in sorted(edges, key=lambda e: (-by_edge[e], paths[target[e]])):
+            values[edge] = covered
+            covered += paths[target[edge]]
+    return PathNumbering(dag, paths, tuple(values))
 
 
 def numbering_of(dag: Dag, found: Callable[[int], Any], order: int, paths: int) -> PathNumbering:

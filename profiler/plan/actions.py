@@ -33,6 +33,15 @@ class TakenPart(NamedTuple):
     place: int
 
 
+class Burst(NamedTuple):
+    """Samples that a guard takes one soon after the other before it waits for its interval."""
+
+    # word: Counts the samples of the burst that were taken; one of `InstrumentationPlan.words`.
+    word: str
+    samples: int  # How many a burst has
+    stride: int  # The guard's interval between two of them
+
+
 class Guard(NamedTuple):
     """What decides about an action by a word of the whole program, which counts down."""
 
@@ -41,6 +50,14 @@ class Guard(NamedTuple):
     # an activation or among the last of a path segment: the engine ends segments there.
     word: str  # Its name: one of `InstrumentationPlan.words`
     interval: int
+    # `burst.word++; if (burst.word < samples) word = stride else burst.word = 0, word = interval`
+    # where the guard lets pass; None: the word always begins again at the interval.
+    burst: Burst | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that it changes."""
+        return (self.word,) if self.burst is None else (self.word, self.burst.word)
 
 
 @dataclass

@@ -74,7 +74,8 @@ class RoutineCounters:
 class Reading:
     """The profile that a scheme's counters give of one routine."""
 
-    # Count by edge id, derived from the counters alone; None where they do not tell.
+    # Count by edge id, derived from the counters alone; None where they do not tell. Of a scheme
+    # that estimates, how often samples executed the edge.
     edges: tuple[int, ...] | None
     # Count by block id where the counters tell these but not the edges; None for a block whose
     # count they do not tell.

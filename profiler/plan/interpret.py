@@ -46,6 +46,11 @@ class ProgramWords:
         if self._words[guard.word] > 0:
             return False
         self._words[guard.word] = guard.interval
+        if guard.burst is not None:
+            word, samples, stride = guard.burst
+            self._words[word] = (self._words[word] + 1) % samples
+            if self._words[word]:
+                self._words[guard.word] = stride
         return True
 
 

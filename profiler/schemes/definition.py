@@ -284,7 +284,8 @@ class SchemeDefinition:
     # Whether its counters depend on the order of what different routines execute: as guards do
     # (`plan.actions.Guard`). It then needs runs of its own program: recordings lack that order.
     depends_on_order: bool = False
-    # Whether what it reads of its counters is an estimate of what was executed, and not exact.
+    # Whether what it reads of its counters is an estimate of what was executed, and not exact: it
+    # is not compared with the run.
     estimates: bool = False
 
     def collected(self, options: Mapping[str, object] = MappingProxyType({})) -> ProfileKind:

@@ -34,6 +34,7 @@ from simprof.profiler.schemes.others import (
 from simprof.profiler.schemes.pp import PP
 from simprof.profiler.schemes.pref import PREF
 from simprof.profiler.schemes.qpt import QPT, QPT2
+from simprof.profiler.schemes.sampling import PEP, SAMPLED
 from simprof.profiler.schemes.tpp import TPP
 from simprof.profiler.schemes.tracing import BITS, BLOCK_TRACE, BYTES, WITNESS
 from simprof.profiler.schemes.wpp import WPP
@@ -61,6 +62,7 @@ EDGES = SchemeDefinition(
 # simprof's own, in the order of reports.
 OWN = (
     *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, PREF, KITER, WPP),
+    *(SAMPLED, PEP),
     *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
 )
 
@@ -217,7 +219,7 @@ def make_plan(
         fault = "has words or buffers of the program, and its scope is not the program"
     elif actions.guards and not scheme.depends_on_order:
         fault = "has guards, and is not declared to depend on order"
-    elif any(guard.word not in actions.words for guard in actions.guards.values()):
+    elif any(not set(guard.words) <= set(actions.words) for guard in actions.guards.values()):
         fault = "has a guard on a word that is not among its words"
     if fault:
         module = type(plan).__module__

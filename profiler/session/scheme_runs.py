@@ -312,7 +312,7 @@ def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]
     for planner in planners:
         scheme = definition(planner.setting.mode)
         make = planner.make if scheme.instruments else None
-        slot = next(slots) if scheme.counts_paths else None
+        slot = next(slots) if scheme.counts_paths or scheme.depends_on_order else None
         schemes.append(
             SchemeRun(planner.setting, graphs, make, slot, planner.forget, planner.guide)
         )

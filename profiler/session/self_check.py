@@ -64,7 +64,8 @@ class SelfCheck:
             plan.validate()
             if routine not in self._walks:
                 self._walks[routine] = activations(plan.cfg)
-            rehearse(plan, scheme.definition.path_decoder(plan), self._walks[routine])
+            decoder, walks = scheme.definition.path_decoder(plan), self._walks[routine]
+            rehearse(plan, decoder, walks, estimates=scheme.definition.estimates)
 
     def check_profile(self, measurement: RunMeasurement) -> None:
         """Check that a profile survives being saved: SelfCheckError if it does not."""

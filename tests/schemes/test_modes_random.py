@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,10 @@ from simprof.profiler.code.pricing import Pricer, added
 from simprof.profiler.graphfiles.execution import check_counters, price
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
+from simprof.profiler.plan.actions import Burst, Guard
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk
+from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
 from simprof.profiler.schemes.pp.options import RootEdge
@@ -85,6 +87,10 @@ def random_options(rng: random.Random) -> SchemeOptions:
         per_vertex=rng.random() < 0.5,
         merged=rng.random() < 0.5,
         branches=rng.choice((1, 2, 2, 3, 5, 8, 13, 60)),
+        interval=rng.choice((1, 1, 2, 3, 10, 100)),
+        tick=rng.choice((1, 1, 2, 7, 30)),
+        samples=rng.choice((1, 1, 2, 5)),
+        stride=rng.choice((1, 1, 2, 4)),
     )
 
 
@@ -145,13 +151,18 @@ def check_plan(case: Case, turns: bool = False) -> None:
         assert not execution.counted, case.seed
 
 
+def words_of(plan: InstrumentationPlan) -> interpret.ProgramWords | None:
+    return interpret.ProgramWords() if plan.guards else None
+
+
 def check_words(case: Case) -> None:
     """Path registers hold 32-bit words at every step."""
     plan = case.plan.plan
+    words = words_of(plan)
     for steps in case.walks:
         execution = interpret.begin(plan)
         for step in steps:
-            interpret.follow(plan, [step], execution)
+            interpret.follow(plan, [step], execution, words)
             assert all(abs(word) < 1 << 31 for word in execution.registers), case.seed
 
 
@@ -168,11 +179,12 @@ def check_counts(case: Case, edges: bool) -> None:
 def check_price(case: Case) -> None:
     """Code times counts is what executing snippet by snippet costs (hashing excepted)."""
     plan = case.plan.plan
+    words = words_of(plan)
     code = price(case.plan, Pricer(GENERATORS))
     spent = 0
     for steps in case.walks:
         execution = interpret.begin(plan)
-        interpret.follow(plan, steps, execution)
+        interpret.follow(plan, steps, execution, words)
         for step in steps:
             block = case.cfg.edges[step].target
             for snippets, place in (
@@ -218,6 +230,64 @@ def check_acyclic(case: Case) -> None:
         paths = [Path(record.blocks, record.edges, False) for record in records]
         assert set(paths) == all_paths(case.cfg, plan.cut_edges), case.seed
         assert len(paths) == plan.num_paths, case.seed
+
+
+def check_sampled(case: Case) -> None:
+    """`sampled`: of the paths in the order in which they begin, one of so many."""
+    plan: Any = case.plan
+    interval = next(iter(plan.plan.guards.values())).interval
+    paths = [path for steps in case.walks for path in split(case.cfg, steps, plan.cut_edges)]
+    assert profile(case) == Counter(paths[::interval]), case.seed
+    check_all_paths(case, plan.cut_edges)
+
+
+def check_pep(case: Case) -> None:
+    """`pep`: of the paths that end at loop headers or EXIT, bursts of samples."""
+    plan: Any = case.plan
+    cfg, guard = case.cfg, next(iter(plan.plan.guards.values()), Guard("", 1, Burst("", 1, 1)))
+    assert guard.burst is not None
+    back, live = back_edges(cfg), reachable(cfg)
+    headers = {cfg.edges[edge].target for edge in back}
+    cuts = {e.id for e in cfg.edges if e.target in headers and e.source in live - {cfg.entry}}
+    cuts |= set(plan.cut_edges)
+    expected: Counter[Path] = Counter()
+    left = taken = 0
+    for steps in case.walks:
+        for path in split(cfg, steps, cuts):
+            if path.partial:
+                continue
+            left -= 1
+            if left <= 0:
+                expected[path] += 1
+                taken += 1
+                left = guard.burst.stride
+                if taken == guard.burst.samples:
+                    taken, left = 0, guard.interval
+    assert profile(case) == expected, case.seed
+    check_all_paths(case, cuts)
+    every = {guard.interval, guard.burst.stride} == {1}
+    sure = {e for e in range(len(cfg.edges)) if e not in cuts or is_single(cfg, e, cuts)}
+    whole = all(not p.partial for steps in case.walks for p in split(cfg, steps, cuts))
+    if every and whole:
+        told = case.reading.edges or ()
+        assert all(told[edge] == case.edges[edge] for edge in sure), case.seed
+        assert sum(told) == sum(case.edges), case.seed
+
+
+def is_single(cfg: ControlFlowGraph, edge: int, cuts: set[int]) -> bool:
+    """Whether an edge is the only one out of its block that ends paths."""
+    source = cfg.edges[edge].source
+    return not any(cfg.edges[other].source == source for other in cuts - {edge})
+
+
+def check_all_paths(case: Case, cuts: Iterable[int]) -> None:
+    """Numbers are 0 .. N - 1, one for each path."""
+    plan: Any = case.plan
+    if plan.num_paths < 300:
+        records = [plan.decode(number) for number in range(plan.num_paths)]
+        paths = [Path(record.blocks, record.edges, False) for record in records]
+        assert set(paths) == all_paths(case.cfg, cuts), case.seed
+        assert len(paths) == len(set(paths)), case.seed
 
 
 def check_iterations(case: Case) -> None:
@@ -416,6 +486,8 @@ CHECKS = {
     "tpp": check_targeted,
     "qpt2": check_edges_only,
     "qpt": check_vertices,
+    "sampled": check_sampled,
+    "pep": check_pep,
     "naive": check_edges_only,
     "calls": check_logged,
     "calls-optimal": check_logged,
@@ -428,7 +500,7 @@ CHECKS = {
 
 def check(mode: str, seed: int) -> None:
     case = random_case(mode, seed)
-    check_plan(case, turns=mode == "fifo")
+    check_plan(case, turns=mode in ("fifo", "pep"))
     check_words(case)
     CHECKS[mode](case)
     if seed % 4 == 0:
@@ -500,7 +572,7 @@ def test_every_mode_survives(mode: str, shape: str) -> None:
         plan = make_plan(cfg, mode, SchemeOptions(), weights, edge_counts(cfg, walks))
         plan.validate()
         case = execute(0, plan, walks)
-        check_plan(case, turns=mode == "fifo")
+        check_plan(case, turns=mode in ("fifo", "pep"))
         check_words(case)
         CHECKS[mode](case)
         check_price(case)

@@ -185,7 +185,7 @@ def _read_routine(
         except ValueError as error:
             raise UsageError(f"{cfg.name}: its counters are damaged: {error}") from None
         check_shape(plan, scheme.mode, reading)
-    if reading.edges is None:
+    if reading.edges is None or scheme.estimates:
         known = "" if reading.blocks is None else ", only its blocks"
         raise _untold(cfg.name, f"how often its edges were crossed{known}")
     return counters, reading.edges

@@ -1,0 +1,152 @@
+"""Code of the actions of `sampled` and `pep`.
+
+================================  ==================================================  ============
+action                            code                                                instructions
+================================  ==================================================  ============
+`--word`                          sethi; ld; sub; st; branch; nop                     6
+... where it comes to 0           `word = interval`, and what is done with a sample   more
+`if r >= 0 ...`                   branch; nop; the action where the path is sampled   2 and more
+================================  ==================================================  ============
+
+On V8 a branch needs `cmp` before it, on V8+ a copy of the register without its upper half.
+"""
+
+from __future__ import annotations
+
+from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
+from simprof.profiler.code.snippet_parts import Generator, Needs
+from simprof.profiler.code.snippets_paths import count_needs
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action, CountPath
+from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.sampling.actions import (
+    BURST,
+    UNSAMPLED,
+    WORD,
+    AddToSample,
+    BeginPath,
+    CountSample,
+    SamplePath,
+)
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+
+R = Register
+
+
+def count_down(writer: Writer, first: int = 0) -> tuple[Register, Register, int]:
+    """Write `--word`; return the registers of its page and of its value, and its place there.
+
+    Takes temporaries `first` and the next one.
+    """
+    word = writer.layout.program_word(WORD)
+    base, left = writer.temporary(first), writer.temporary(first + 1)
+    writer.emit(
+        asm.sethi(word, base),
+        asm.load("ld", base, word & 0x3FF, left),
+        asm.arithmetic("sub", left, 1, left),
+        asm.store("st", left, base, word & 0x3FF),
+    )
+    return base, left, word & 0x3FF
+
+
+def begin_path(writer: Writer, action: BeginPath) -> None:
+    """Write the check, the setting of the register, and that for samples."""
+    writer.set_path(UNSAMPLED)
+    base, left, word = count_down(writer)
+
+    def sample() -> None:
+        writer.constant(action.interval, left)
+        writer.emit(asm.store("st", left, base, word))
+        writer.set_path(action.constant)
+
+    writer.conditional("lez", left, sample, spare=2)
+
+
+def add_to_sample(writer: Writer, action: AddToSample) -> None:
+    """Write the increment behind a test of the register's sign."""
+    register = writer.fetch(0, 0)
+    writer.conditional("gez", register, lambda: writer.add_path(action.constant), spare=1)
+
+
+def count_sample(writer: Writer, action: CountSample) -> None:
+    """Write what `pp` does behind a test of the register's sign."""
+    register = writer.fetch(0, 0)
+    writer.conditional("gez", register, lambda: writer.write(_count(action)), spare=1)
+
+
+def sample_path(writer: Writer, action: SamplePath) -> None:
+    """Write the check, and for samples the choice of the next one and what `pp` does."""
+    base, left, word = count_down(writer)
+
+    def sample() -> None:
+        _choose_next(writer, action, (base, left, word))
+        writer.write(_count(action))
+
+    writer.conditional("lez", left, sample, spare=2)
+
+
+def _choose_next(
+    writer: Writer, action: SamplePath, counted: tuple[Register, Register, int]
+) -> None:
+    """Write `word = ++burst < samples ? stride : tick`, and `burst = 0` in the latter case.
+
+    Without branches: what is executed where a path is sampled must be of one length.
+    """
+    base, value, word = counted
+    if (action.samples, action.stride) == (1, action.tick):  # no burst at all
+        writer.constant(action.tick, value)
+        writer.emit(asm.store("st", value, base, word))
+        return
+    taken, more = writer.temporary(2), writer.temporary(3)
+    burst = writer.layout.program_word(BURST)
+    writer.emit(
+        asm.sethi(burst, more),
+        asm.load("ld", more, burst & 0x3FF, taken),
+        asm.arithmetic("add", taken, 1, taken),
+    )
+    writer.constant(action.samples, value)
+    writer.emit(
+        asm.arithmetic("sub", taken, value, value),
+        asm.shift("sra", value, 31, value),  # -1 while the burst goes on, else 0
+        asm.arithmetic("and", taken, value, taken),
+        asm.store("st", taken, more, burst & 0x3FF),
+    )
+    writer.constant(action.stride - action.tick, taken)
+    writer.emit(asm.arithmetic("and", taken, value, taken))
+    writer.constant(action.tick, value)
+    writer.emit(asm.arithmetic("add", taken, value, value), asm.store("st", value, base, word))
+
+
+def _count(action: CountPath) -> CountPath:
+    return CountPath(action.constant, action.on_back_edge)
+
+
+def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
+    clobbers: tuple[Register, ...] = ()
+    if isinstance(action, CountPath):
+        clobbers = count_needs(_count(action), table, machine).clobbers
+    return Needs(path=True, clobbers=clobbers, conditions=machine is MachineKind.SPARCV8)
+
+
+_BEGUN = (BeginPath(0, 100), BeginPath(5000, 1 << 20))
+_ADDED = (AddToSample(1), AddToSample(5000))
+_COUNTED = (CountSample(0), CountSample(5000, on_back_edge=True))
+_READ = (SamplePath(0), SamplePath(5000, True, 1 << 20, 64, 17))
+_TABLES = (BY_INDEX, IN_HASH_TABLE)
+CODE = SchemeCode(
+    generators={
+        BeginPath: Generator(begin_path, _needs),
+        AddToSample: Generator(add_to_sample, _needs),
+        CountSample: Generator(count_sample, _needs),
+        SamplePath: Generator(sample_path, _needs),
+    },
+    samples={
+        BeginPath: (Samples(_BEGUN, (BY_INDEX,), 1, (WORD,)),),
+        AddToSample: (Samples(_ADDED, (BY_INDEX,), 1),),
+        CountSample: (Samples(_COUNTED, _TABLES, 1),),
+        SamplePath: (Samples(_READ, _TABLES, 1, (WORD, BURST)),),
+    },
+)

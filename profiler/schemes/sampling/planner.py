@@ -1,0 +1,220 @@
+"""Planners of `sampled` and `pep`, and what their counters tell.
+
+Sources: M. Arnold and B. G. Ryder, "A Framework for Reducing the Cost of Instrumented Code", PLDI
+2001; M. D. Bond and K. S. McKinley, "Continuous Path and Edge Profiling", MICRO-38, 2005. Neither
+text was at hand: both schemes are made after summaries (docs/MODES.md says what was assumed).
+
+Terms
+-----
+sample
+    A path that is counted. `sampled` decides about a path where it begins, `pep` where it ends.
+smart numbering
+    The most frequent edge out of each vertex has value 0 (`numbering.number_by_weight`): the most
+    frequent paths execute no additions.
+header
+    The target of a back edge. Paths of `pep` end wherever a header is entered, and at EXIT.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import (
+    TOTAL_LIMIT,
+    PathNumbering,
+    find_cut_edges,
+    number_by_weight,
+)
+from simprof.profiler.graphs.paths import PathEnd, PathRecord, path_record, truncated_dag
+from simprof.profiler.graphs.spanning import given_weights
+from simprof.profiler.plan.actions import Action, AddRegister, SetRegister
+from simprof.profiler.plan.decoders import Reading, RoutineCounters
+from simprof.profiler.plan.path_plan import PathCountingPlan
+from simprof.profiler.plan.placement import choose_table
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+from simprof.profiler.schemes.definition import PlanOrder
+from simprof.profiler.schemes.sampling.actions import (
+    BURST,
+    WORD,
+    AddToSample,
+    BeginPath,
+    CountSample,
+    SamplePath,
+)
+from simprof.profiler.schemes.static import by_edge, dummy, num_paths
+from simprof.simulator.values import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPlan(PathCountingPlan):
+    """Sampled paths of one routine."""
+
+    numbering: PathNumbering
+
+    @property
+    def blocks_of_all_paths(self) -> int | None:
+        """How many blocks all paths have together."""
+        return self.numbering.blocks_of_all_paths()
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        numbering, real = self.numbering, [self.dag.real.get(edge.id) for edge in self.cfg.edges]
+        return {
+            "num_paths": num_paths(self.cfg, numbering.num_paths),
+            "values": by_edge(real, numbering.values),
+            "dummy_edges": [
+                dummy(self.cfg, edge) | {"value": numbering.values[edge.id]}
+                for edge in self.dag.dummies
+            ],
+        }
+
+    def validate(self) -> None:
+        """Check the acyclic graph and the numbers; AssertionError if one is wrong."""
+        self.dag.validate()
+        self.numbering.validate()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledPlan(SamplingPlan):
+    """Sampled paths of `sampled`."""
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Tell how often each path was sampled, and which samples never ended (EPP 3.6)."""
+        # Loops of one block end no path, and nothing tells how often they were executed: so counts
+        # of edges do not follow.
+        partial: Counter[PathRecord] = Counter()
+        for end in counters.unfinished:
+            if end.registers[0] >= 0:
+                begun = self.numbering.decode_prefix(end.registers[0], end.block)
+                partial[path_record(self.dag, begun, partial=True)] += end.count
+        return Reading(None, paths=counters.finished_paths, partial=partial)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PepPlan(SamplingPlan):
+    """Sampled paths of `pep`."""
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Tell how often each path was sampled, and estimate edges from that.
+
+        A path that never ended is no sample.
+        """
+        paths = counters.finished_paths
+        records = [(self.decode(number), count) for number, count in paths.items()]
+        return Reading(sampled_edges(self.dag, records, self.weights), paths=paths)
+
+
+def sampled_edges(
+    dag: Dag, paths: Iterable[tuple[PathRecord, int]], weights: tuple[float, ...]
+) -> tuple[int, ...]:
+    """Return how often sampled paths executed each edge, those that ended them included.
+
+    Paths do not tell which of several edges that end paths at one block it was: these share the
+    count by their weights.
+    """
+    counts = [0] * len(dag.cfg.edges)
+    ended: Counter[int] = Counter()
+    for record, count in paths:
+        for edge in record.edges:
+            counts[edge] += count
+        if record.end in (PathEnd.LOOP, PathEnd.CUT):
+            ended[record.blocks[-1]] += count
+    for block, count in ended.items():
+        ways = dag.stood_for(dag.exit_dummy[block]) or ()
+        whole = sum(weights[edge] for edge in ways)
+        heaviest = max(ways, key=lambda edge: (weights[edge], -edge))
+        for edge in ways:
+            if edge != heaviest and whole:
+                counts[edge] = int(count * weights[edge] / whole)
+        counts[heaviest] = count - sum(counts[edge] for edge in ways if edge != heaviest)
+    return tuple(counts)
+
+
+def plan_sampled(order: PlanOrder, interval: int) -> SampledPlan:
+    """Plan one routine under `sampled`: a path is counted if the guard where it begins says so."""
+    cfg, weights = order.cfg, given_weights(order.cfg, order.weights)
+    dfs = depth_first(cfg)
+    dag = truncated_dag(cfg, dfs, order.options.path_limit, TOTAL_LIMIT)
+    numbering = number_by_weight(dag, weights)
+    values = numbering.values
+    actions: dict[int, tuple[Action, ...]] = {}
+    for edge, real in dag.real.items():
+        value = values[real]
+        if cfg.edges[edge].source == cfg.entry:
+            actions[edge] = (BeginPath(value, interval),)
+        elif cfg.edges[edge].target == cfg.exit:
+            actions[edge] = (CountSample(value),)
+        elif value:
+            actions[edge] = (AddToSample(value),)
+    for removed in dag.removed:
+        ends = cfg.edges[removed]
+        counted = CountSample(values[dag.exit_dummy[ends.source]], removed in dfs.back_edges)
+        begun = BeginPath(values[dag.entry_dummy[ends.target]], interval)
+        actions[removed] = (counted, begun)
+    plan = _instrumentation(actions, numbering, order.table, (WORD,))
+    return SampledPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
+
+
+def plan_pep(order: PlanOrder, tick: int, samples: int, stride: int) -> PepPlan:
+    """Plan one routine under `pep`: the register is computed along all paths, and read at the ends
+    of some.
+    """
+    cfg, weights = order.cfg, given_weights(order.cfg, order.weights)
+    dfs = depth_first(cfg)
+    dag = header_dag(cfg, order.options.path_limit)
+    numbering = number_by_weight(dag, weights)
+    values = numbering.values
+
+    def ends(value: int, on_back_edge: bool = False) -> SamplePath:
+        return SamplePath(value, on_back_edge, tick, samples, stride)
+
+    actions: dict[int, tuple[Action, ...]] = {}
+    for edge, real in dag.real.items():
+        value = values[real]
+        if cfg.edges[edge].source == cfg.entry:
+            actions[edge] = (SetRegister(value),)
+        elif cfg.edges[edge].target == cfg.exit:
+            actions[edge] = (ends(value),)
+        elif value:
+            actions[edge] = (AddRegister(value),)
+    for removed in dag.removed:
+        source, target = cfg.edges[removed][1:3]
+        sampled = ends(values[dag.exit_dummy[source]], removed in dfs.back_edges)
+        actions[removed] = (sampled, SetRegister(values[dag.entry_dummy[target]]))
+    plan = _instrumentation(actions, numbering, order.table, (WORD, BURST))
+    return PepPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
+
+
+def header_dag(cfg: ControlFlowGraph, path_limit: int | None) -> Dag:
+    """Return the acyclic graph of `cfg` whose paths end at loop headers, loops of one block
+    included; cut where too many paths lead (EPP 5.3).
+    """
+    dfs = depth_first(cfg)
+    headers = {cfg.edges[edge].target for edge in dfs.back_edges}
+    # An activation that begins at a header has executed nothing yet: no path ends there.
+    cuts = {
+        edge
+        for header in headers
+        for edge in cfg.in_edges[header]
+        if cfg.edges[edge].source in dfs.reached and cfg.edges[edge].source != cfg.entry
+    } - dfs.back_edges
+    dag = make_dag(cfg, dfs, cuts, dfs.self_loops)
+    more = find_cut_edges(dag, path_limit, TOTAL_LIMIT)
+    return make_dag(cfg, dfs, cuts.union(more), dfs.self_loops) if more else dag
+
+
+def _instrumentation(
+    actions: Mapping[int, tuple[Action, ...]],
+    numbering: PathNumbering,
+    forced: CounterTable | None,
+    words: tuple[str, ...],
+) -> InstrumentationPlan:
+    # Numbers, not addresses, are in the register: its sign says whether a path is a sample.
+    table, addressing = choose_table(max(numbering.values, default=0), forced, wasteful=False)
+    size = numbering.total if addressing is Addressing.INDEX else 0
+    return InstrumentationPlan(actions, True, table, size, addressing, words=words)
