@@ -157,7 +157,7 @@ def compare(
     scheme = collect(chosen, chosen["weights"])
     compared = chosen["modes"]
     if compared is None:
-        working, failing = tried_modes()
+        working, failing = tried_modes(chosen["replay"] is not None)
         compared = tuple(map(read, working))
         for broken in failing:
             warnings.warn(f"left out: {broken.reason}", stacklevel=2)

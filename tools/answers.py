@@ -43,7 +43,7 @@ from tools.benchmarks import programs
 from tools.benchmarks.rows import ROOT
 
 MODES = (
-    "pp", "tpp", "bittrace", "fifo", "kiter", "qpt2", "qpt", "naive", "calls", "calls-optimal",
+    "pp", "tpp", "bittrace", "fifo", "kiter", "sampled", "pep", "qpt2", "qpt", "naive", "calls", "calls-optimal",
     "witness", "bits", "bytes", "block-trace", "edges",
 )  # fmt: skip
 FEW = ("pp", "tpp")

@@ -28,6 +28,8 @@ MODES = (
     "bytes",
     "block-trace",
     "fifo",
+    "sampled",
+    "pep",
 )
 # Variants of registers: graphs have no code that needs them
 REGISTERS = (

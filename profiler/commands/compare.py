@@ -48,7 +48,7 @@ def compare_command(
     variables and clock that it sees with `simprof run`.
     """
     scheme = collect(chosen, weights)
-    wanted = settings(modes or all_modes(), scheme)
+    wanted = settings(modes or all_modes(chosen["replay"] is not None), scheme)
     refuse_unused([setting.mode for setting in wanted])
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))

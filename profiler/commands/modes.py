@@ -118,9 +118,12 @@ def mode_option(text: str) -> Decorator:
     return several("--mode", "modes", modes, METAVAR, f"{text}; repeatable, or with commas.")
 
 
-def all_modes() -> tuple[ModeSetting, ...]:
-    """Return all modes that instrument and work; say on stderr which others are left out."""
-    working, failing = registry.tried_modes()
+def all_modes(replaying: bool = False) -> tuple[ModeSetting, ...]:
+    """Return all modes that instrument and work; say on stderr which others are left out.
+
+    `replaying`: as for `registry.tried_modes`.
+    """
+    working, failing = registry.tried_modes(replaying)
     for scheme in failing:
         streams.write(streams.STDERR, f"simprof: left out: {scheme.reason}\n")
     return tuple(map(read, working))

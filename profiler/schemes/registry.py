@@ -102,8 +102,10 @@ def brought() -> tuple[str, ...]:
     return tuple(f"{entry.name} {entry.value} {distribution_of(entry)}" for entry in _entries())
 
 
-def tried_modes() -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
-    """Return the modes that instrument, and those that turn out not to work when they are tried."""
+def tried_modes(replaying: bool = False) -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
+    """Return the modes that instrument, and those that turn out not to work when they are tried;
+    `replaying`: on a recording, which lacks the order of what different routines execute.
+    """
     # Schemes of other distributions plan a small graph for that: their planners may be imported
     # when they are first used.
     own = {scheme.mode for scheme in OWN}
@@ -111,6 +113,8 @@ def tried_modes() -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
     working = []
     for mode in planned_modes():
         problem = None if mode in own else try_out(definition(mode))
+        if replaying and definition(mode).depends_on_order:
+            problem = f"mode {mode}: recordings lack the order of events that it depends on"
         if problem is None:
             working.append(mode)
         else:

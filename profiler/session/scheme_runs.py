@@ -306,7 +306,7 @@ class SchemeRun:
 
 
 def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]:
-    """Make the schemes of a run; those that count paths get a slot each."""
+    """Make the schemes of a run; those that count paths or have guards get a slot each."""
     schemes: list[SchemeRun] = []
     slots = count()
     for planner in planners:

@@ -157,7 +157,7 @@ def test_a_block_shows_cheapest_position_and_order() -> None:
 
 
 MODES = ["pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "fifo",
-         "kiter", "naive", "calls", "calls-optimal"]  # fmt: skip
+         "kiter", "sampled", "pep", "naive", "calls", "calls-optimal"]  # fmt: skip
 
 
 @pytest.mark.parametrize("machine", ["v9", "v8plus", "v8"])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from simprof.profiler.code.snippet_parts import Generator, Needs
-from simprof.profiler.code.snippets_paths import count_needs
+from simprof.profiler.code.snippets_paths import count_needs, count_path
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action, CountPath
 from simprof.profiler.plan.plan import CounterTable
@@ -74,7 +74,7 @@ def add_to_sample(writer: Writer, action: AddToSample) -> None:
 def count_sample(writer: Writer, action: CountSample) -> None:
     """Write what `pp` does behind a test of the register's sign."""
     register = writer.fetch(0, 0)
-    writer.conditional("gez", register, lambda: writer.write(_count(action)), spare=1)
+    writer.conditional("gez", register, lambda: count_path(writer, action), spare=1)
 
 
 def sample_path(writer: Writer, action: SamplePath) -> None:
@@ -83,7 +83,7 @@ def sample_path(writer: Writer, action: SamplePath) -> None:
 
     def sample() -> None:
         _choose_next(writer, action, (base, left, word))
-        writer.write(_count(action))
+        count_path(writer, action)
 
     writer.conditional("lez", left, sample, spare=2)
 
@@ -120,14 +120,10 @@ def _choose_next(
     writer.emit(asm.arithmetic("add", taken, value, value), asm.store("st", value, base, word))
 
 
-def _count(action: CountPath) -> CountPath:
-    return CountPath(action.constant, action.on_back_edge)
-
-
 def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
     clobbers: tuple[Register, ...] = ()
     if isinstance(action, CountPath):
-        clobbers = count_needs(_count(action), table, machine).clobbers
+        clobbers = count_needs(action, table, machine).clobbers
     return Needs(path=True, clobbers=clobbers, conditions=machine is MachineKind.SPARCV8)
 
 
