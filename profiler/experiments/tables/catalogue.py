@@ -7,7 +7,16 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
-from simprof.profiler.experiments.tables import analysis, bl94, epp, kiter, others, tpp, tpp_text
+from simprof.profiler.experiments.tables import (
+    analysis,
+    bl94,
+    epp,
+    kiter,
+    others,
+    sampling,
+    tpp,
+    tpp_text,
+)
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.simulator.errors import UsageError
 
@@ -19,7 +28,13 @@ TABLES: Mapping[str, TableSpec[Any]] = MappingProxyType({spec.name: spec for spe
 
 def tables() -> Mapping[str, TableSpec[Any]]:
     """Return all tables by name: those of papers, then others."""
-    more = (others.overheads(), others.GCOV_ARCS, others.REWRITING_COSTS, others.TIMES)
+    more = (
+        others.overheads(),
+        others.GCOV_ARCS,
+        others.REWRITING_COSTS,
+        others.TIMES,
+        *sampling.TABLES,
+    )
     return {**TABLES, **{spec.name: spec for spec in more}}
 
 

@@ -99,6 +99,11 @@ class SampledPlan(SamplingPlan):
 class PepPlan(SamplingPlan):
     """Sampled paths of `pep`."""
 
+    @property
+    def split_edges(self) -> tuple[int, ...]:
+        """Edges at which paths end: those into loop headers, self-loops among them."""
+        return self.dag.removed
+
     def read(self, counters: RoutineCounters) -> Reading:
         """Tell how often each path was sampled, and estimate edges from that.
 
