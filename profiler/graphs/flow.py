@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import SpanningTree
 from simprof.simulator.errors import SimulatorError
 
@@ -140,3 +141,12 @@ def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...
     for (_, _, target, _), count in zip(cfg.edges, counts, strict=True):
         entered[target] += count
     return tuple(entered[: len(cfg.blocks)])
+
+
+def unit_flow(cfg: ControlFlowGraph, counts: Sequence[int]) -> int:
+    """Return how many acyclic paths a routine began, from counts by edge id: one at each
+    activation, and one at each crossing of a back edge. Edges from a block to itself begin none.
+    """
+    dfs = depth_first(cfg)
+    begins = dfs.back_edges.difference(dfs.self_loops).union(cfg.out_edges[cfg.entry])
+    return sum(counts[edge] for edge in begins)

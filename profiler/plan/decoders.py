@@ -233,6 +233,11 @@ class PathGuidedDecoder(PathDecoder, Protocol):
         """Whether a reading has the counts of that profile, as far as it tells."""
 
 
+def guide_numbers(counts: Sequence[int] | None, unit_flow: int | None) -> Sequence[int] | None:
+    """Return as one what guides a plan: counts by edge id, and the unit flow of the program."""
+    return counts if counts is None or unit_flow is None else (*counts, unit_flow)
+
+
 def path_counts(decoder: PathDecoder, counters: RoutineCounters) -> dict[PathPiece, int]:
     """Return how often each finished path was executed, as a guide of other schemes' plans."""
     paths = decoder.read(counters).paths.items()

@@ -491,6 +491,29 @@ class RunMeasurement:
         )
 
 
+def _begun(routine: tuple[int, str], counts: Sequence[EdgeCount]) -> int:
+    """Return how many acyclic paths one routine began, on the graph that its edges make."""
+    if not any(edge.count for edge in counts):
+        return 0
+    from simprof.profiler.graphs.flow import unit_flow  # what reads no profile need not load it
+
+    edges = [edge for edge in counts if edge.kind is not EdgeKind.EARLY]
+    ends = (end for edge in edges for end in (edge.source, edge.target))
+    names = [name for name in dict.fromkeys(ends) if name not in (ENTRY, EXIT)]
+    numbers = {name: number for number, name in enumerate((*names, ENTRY, EXIT))}
+    cfg = ControlFlowGraph(
+        name=routine[1],
+        address=routine[0],
+        size=0,
+        blocks=tuple(Block(number, number, 0) for number in range(len(names))),
+        edges=tuple(
+            Edge(number, numbers[edge.source], numbers[edge.target], edge.kind)
+            for number, edge in enumerate(edges)
+        ),
+    )
+    return unit_flow(cfg, [edge.count for edge in edges])
+
+
 @dataclass(frozen=True)
 class EdgeProfile:
     """Edge counts by routine (address, name)."""
@@ -498,6 +521,11 @@ class EdgeProfile:
     routines: Mapping[tuple[int, str], tuple[EdgeCount, ...]]
     # The paths that were counted, where the scheme counts any
     paths: Mapping[tuple[int, str], tuple[PathCount, ...]] = field(default_factory=dict, repr=False)
+
+    @property
+    def unit_flow(self) -> int:
+        """How many acyclic paths the program began (`graphs.flow.unit_flow`)."""
+        return sum(_begun(key, counts) for key, counts in self.routines.items())
 
     def __iter__(self) -> Iterator[tuple[tuple[int, str], EdgeCount]]:
         for key, counts in self.routines.items():

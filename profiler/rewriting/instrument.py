@@ -131,11 +131,11 @@ class Basis:
         saved = None if (file := options.edge_profile) is None else profiles(file)
         match definition(setting.mode).guided:
             case ProfileKind.EDGES:
-                edge_counts = self.edge_counts if saved is None else saved.counts_for
+                edge_counts = self.edge_counts if saved is None else EdgeCounts.saved(saved)
             case ProfileKind.PATHS:
                 path_counts = self.path_counts if saved is None else saved.path_counts_for
         if isinstance(options.weights, Path):
-            weights = profiles(options.weights).counts_for
+            weights = EdgeCounts.saved(profiles(options.weights))
         return Order(
             self,
             setting,
@@ -144,6 +144,7 @@ class Basis:
             counts_of(self.recovered, edge_counts),
             paths_of(self.recovered, path_counts),
             counts_of(self.recovered, weights),
+            planner.unit_flow,
         )
 
 
@@ -161,6 +162,7 @@ class Order:
     edge_counts: Counts = field(default_factory=dict)
     path_counts: PathsByRoutine = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
+    unit_flow: int | None = None  # What guides plans beside them (`PlanOrder.unit_flow`)
 
 
 _CALL = ".call."
@@ -311,6 +313,7 @@ def _header(
         edge_counts=order.edge_counts,
         path_counts=order.path_counts,
         weights=order.weights,
+        unit_flow=order.unit_flow,
         copies=copies,
         # only the code told how many words the path registers need beside the stack
         words={

@@ -188,6 +188,9 @@ class PlanOrder:
     edge_counts: Sequence[int] | None = None
     # Of the executed paths, by blocks and edges as in `PathRecord`, for those that paths guide
     path_counts: Mapping[PathPiece, int] | None = None
+    # How many acyclic paths the whole program began by the edge profile (`graphs.flow.unit_flow`,
+    # all routines together), for schemes that read it (`SchemeDefinition.whole_program`)
+    unit_flow: int | None = None
 
     @property
     def table(self) -> CounterTable | None:
@@ -256,6 +259,9 @@ class SchemeDefinition:
     options: tuple[SchemeOption, ...] = ()  # Options of its own
     # The kind of profile of the routine that planning needs, EDGES or PATHS; None: it needs none.
     guided: ProfileKind | None = None
+    # Whether a routine's plan depends on the whole program's edge profile, too: on
+    # `PlanOrder.unit_flow`, which its plans have as a member of that name.
+    whole_program: bool = False
     # Mode whose exact profile says how good this one's is (TPP 5), measured beside it; None: it is
     # exact, or one that `estimates` (`judge`).
     judged_by: str | None = None
@@ -335,7 +341,10 @@ class SchemeDefinition:
 
     def guide_of(self, plan: RoutinePlan | None) -> RoutineGuide | None:
         """Return the profile that guided `plan`, one of its own; None where none did."""
+        from simprof.profiler.plan.decoders import guide_numbers
+
         if (by_paths := self.path_guided_decoder(plan)) is not None:
             return by_paths.path_profile
-        by_edges = self.guided_decoder(plan)
-        return None if by_edges is None else by_edges.edge_profile
+        if (by_edges := self.guided_decoder(plan)) is None:
+            return None
+        return guide_numbers(by_edges.edge_profile, getattr(by_edges, "unit_flow", None))

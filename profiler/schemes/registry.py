@@ -179,6 +179,11 @@ def guided_by(mode: str) -> ProfileKind | None:
     return definition(mode).guided
 
 
+def needs_unit_flow(mode: str) -> bool:
+    """Whether `make_plan` needs `unit_flow` for `mode`."""
+    return definition(mode).whole_program
+
+
 def beginning(mode: str, options: SchemeOptions) -> int:
     """How many of the run's first instructions give the edge profile of a guided mode; 0: all."""
     return definition(mode).beginning(options)
@@ -207,15 +212,21 @@ def make_plan(
     weights: Sequence[float] | None = None,
     edge_counts: Sequence[int] | None = None,
     path_counts: Mapping[PathPiece, int] | None = None,
+    unit_flow: int | None = None,
 ) -> RoutinePlan:
-    """Plan one routine under one mode, as `PlanOrder` describes it.
+    """Plan one routine under one mode, as `PlanOrder` describes it; without `unit_flow` the routine
+    is the whole program.
 
     UsageError if the mode has no plan, or needs a profile and gets none.
     """
     scheme = definition(mode)
     if scheme.plan is None:
         raise UsageError(f"mode {mode} instruments nothing, so it has no plan")
-    plan = scheme.plan(PlanOrder(cfg, options, weights, edge_counts, path_counts))
+    if scheme.whole_program and unit_flow is None and edge_counts is not None:
+        from simprof.profiler.graphs import flow
+
+        unit_flow = flow.unit_flow(cfg, edge_counts)
+    plan = scheme.plan(PlanOrder(cfg, options, weights, edge_counts, path_counts, unit_flow))
     # A plan does nothing that its scheme does not declare.
     actions, fault = plan.plan, ""
     shared = actions.words or actions.buffers

@@ -83,11 +83,17 @@ class PastRun:
     edge_counts: CountsByRoutine = field(default_factory=dict)
     # Whether the last run had the same counts as that before: only then it is guessed.
     is_steady: bool = False
+    # How many acyclic paths it began (`PlanOrder.unit_flow`); None: no scheme has asked.
+    unit_flow: int | None = None
 
-    def with_counts(self, counts: CountsByRoutine, before: PastRun | None) -> PastRun:
+    def with_counts(
+        self, counts: CountsByRoutine, unit_flow: int | None, before: PastRun | None
+    ) -> PastRun:
         """Return it with what it counted; `before`: what was kept of the run before it."""
         is_steady = before is None or before.edge_counts == counts
-        return replace(self, edge_counts=counts, is_steady=is_steady)
+        if unit_flow is None and before is not None and is_steady:
+            unit_flow = before.unit_flow
+        return replace(self, edge_counts=counts, is_steady=is_steady, unit_flow=unit_flow)
 
     @property
     def guide(self) -> EdgeCounts | None:
@@ -98,7 +104,7 @@ class PastRun:
             # another run may show edges that the graph did not have
             return counts if counts is not None and len(counts) == len(cfg.edges) else None
 
-        return guide if self.is_steady else None
+        return EdgeCounts(guide, lambda: self.unit_flow or 0) if self.is_steady else None
 
 
 class BinaryMemory:

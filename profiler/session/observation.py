@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.flow import unit_flow
 from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.plan.decoders import path_counts
 from simprof.profiler.profiles.profile import (
@@ -169,7 +170,9 @@ class Observation:
             events = entered.get(numbers.get((cfg.address, cfg.name), -1))
             return None if events is None else events.edges
 
-        return counts
+        return EdgeCounts(
+            counts, lambda: sum(unit_flow(each.cfg, each.edges) for each in entered.values())
+        )
 
     @property
     def path_counts(self) -> PathCounts:

@@ -49,7 +49,7 @@ from simprof.profiler.request.request import (
     Setting,
     report_progress,
 )
-from simprof.profiler.schemes.registry import beginning, definition
+from simprof.profiler.schemes.registry import beginning, definition, needs_unit_flow
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
@@ -240,7 +240,10 @@ def observe_in(
         if guess is not None and guess.is_same and are_unchanged(guess.discoveries.modules):
             is_wanted = guide is None and needs_first_run(study.settings)
             is_wanted = is_wanted and not needs_path_counts(study.settings)  # which are not kept
-            guided = guess.guide if is_wanted and study.invocation.contexts is None else None
+            is_wanted = is_wanted and study.invocation.contexts is None
+            is_read = any(needs_unit_flow(setting.mode) for setting in study.settings)
+            is_known = guess.unit_flow is not None or not is_read
+            guided = guess.guide if is_wanted and is_known else None
             begun = Runs(world, guess.discoveries, past=guess, guide=guided)
         runs = run_passes(replace(study, orders=orders), begun, guide)
         observation = runs.observation
@@ -256,7 +259,9 @@ def observe_in(
             is_plain = not world.program.parts and runs.discoveries == runs.begun
             is_same = last is None or is_plain or last.record == record  # as another one had shown
             made = PastRun(runs.discoveries, record, is_same, is_plain)
-        made = made.with_counts(observation.counts_by_routine, last)
+        is_read = any(needs_unit_flow(setting.mode) for setting in study.settings)
+        flow = observation.edge_counts.unit_flow if is_read else None
+        made = made.with_counts(observation.counts_by_routine, flow, last)
         if made != last:
             memory.keep_run(name, made)
     if study.recording is not None:
@@ -290,7 +295,7 @@ def _beginnings(study: Study, world: World) -> dict[int, EdgeCounts]:
         part = Study(invocation, study.planners, study.memory, study.progress, (NO_SCHEME,))
         (measurement,) = measure_all(observe_in(first, part), keep_plans=False)
         # By addresses: the rest of the run may show edges that its beginning does not.
-        found[number] = measurement.edge_profile().counts_for
+        found[number] = EdgeCounts.saved(measurement.edge_profile())
     return found
 
 

@@ -28,7 +28,7 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import chosen_options
-from simprof.profiler.session.scheme_runs import Planner, saved_profiles
+from simprof.profiler.session.scheme_runs import EdgeCounts, Planner, saved_profiles
 from simprof.simulator.errors import SimulatorError, UsageError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 from simprof.simulator.values import dataclass
@@ -110,7 +110,7 @@ def _planned(
     profile, by_paths = measurement.edge_profile(), registry.guided_by(setting.mode)
     if by_paths is ProfileKind.PATHS and options.edge_profile is None and any(measurement.lost):
         raise UsageError("the profile lacks some of the paths that guided it")
-    planner = Planner(setting, saved, profile.counts_for, profile.path_counts_for)
+    planner = Planner(setting, saved, EdgeCounts.saved(profile), profile.path_counts_for)
     pricer = registry.pricer(measurement.mode, options)
     contexts = ProgramContexts(recovered)
     made = {}

@@ -16,6 +16,7 @@ from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.recording import RecordedPiece
 from simprof.profiler.engine.replaying import DamagedError, Replayer
 from simprof.profiler.engine.walk import GraphIndex
+from simprof.profiler.graphs.flow import unit_flow
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import Selection, Setting
@@ -29,7 +30,7 @@ from simprof.profiler.session.execution import (
 from simprof.profiler.session.observation import Invocation, Observation
 from simprof.profiler.session.passes import Runs, Study, run_passes
 from simprof.profiler.session.recordings import graph_digest, result_fields, result_from
-from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.profiler.session.world import Events
 from simprof.profiler.trace.format import check_counts, header_discoveries
 from simprof.profiler.trace.recording_format import Recording, RecordingEnd
@@ -134,7 +135,13 @@ class RecordedRun(Events):
             (int(graphs.addresses[number]), graphs.names[number]): edges
             for number, edges in self._end.edges
         }
-        runs = run_passes(study, first, lambda cfg: known.get((cfg.address, cfg.name)))
+
+        def flow() -> int:
+            routines = self._index.recovered.routines
+            return sum(unit_flow(routines[number], edges) for number, edges in self._end.edges)
+
+        guide = EdgeCounts(lambda cfg: known.get((cfg.address, cfg.name)), flow)
+        runs = run_passes(study, first, guide)
         observation = runs.observation
         assert observation is not None
         return replace(observation, memory=study.memory, keeps_plans=study.keeps_plans)

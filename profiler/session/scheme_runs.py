@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.graphs.spanning import measured
-from simprof.profiler.plan.decoders import RoutineGuide, RoutinePlan, guide_digest
+from simprof.profiler.plan.decoders import RoutineGuide, RoutinePlan, guide_digest, guide_numbers
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.profile import EdgeProfile
@@ -29,7 +29,9 @@ from simprof.profiler.schemes.registry import (
     find,
     guided_by,
     make_plan,
+    needs_unit_flow,
 )
+from simprof.simulator.values import dataclass
 
 
 class Graphs:
@@ -90,8 +92,29 @@ def _load_profile(sha256: str, path: Path) -> EdgeProfile:
     return profile.edge_profile()
 
 
-# Graph -> its edge counts in an earlier run; None where there was none.
-EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
+@dataclass(frozen=True)
+class EdgeCounts:
+    """The edge profile of an earlier run."""
+
+    # Graph -> its edge counts; None where there are none.
+    of: Callable[[ControlFlowGraph], Sequence[int] | None]
+    # Returns how many acyclic paths the whole program began (`PlanOrder.unit_flow`).
+    flow: Callable[[], int]
+
+    def __call__(self, cfg: ControlFlowGraph) -> Sequence[int] | None:
+        """Return the edge counts of a graph; None where there are none."""
+        return self.of(cfg)
+
+    @cached_property
+    def unit_flow(self) -> int:
+        """How many acyclic paths the whole program began."""
+        return self.flow()
+
+    @classmethod
+    def saved(cls, profile: EdgeProfile) -> EdgeCounts:
+        """Return those of a saved profile."""
+        return cls(profile.counts_for, lambda: profile.unit_flow)
+
 
 # Graph -> how often each path was executed in an earlier run; None where there was none.
 PathCounts = Callable[[ControlFlowGraph], Mapping[PathPiece, int] | None]
@@ -142,7 +165,8 @@ class Planner:
                     f"{file} has no paths, which guide {setting.mode}: make one with "
                     f"`simprof run --mode {PATH_PROFILER} -o`"
                 )
-            self._edge_counts, self._path_counts = profile.counts_for, profile.path_counts_for
+            self._edge_counts = EdgeCounts.saved(profile)
+            self._path_counts = profile.path_counts_for
         self._made: dict[int, tuple[ControlFlowGraph, RoutinePlan]] = {}
         self._known: KnownPlans = {}
 
@@ -155,7 +179,7 @@ class Planner:
         made = self._made.get(id(cfg))
         if made is None:
             guide = self._guide(cfg)
-            data = self._known.get(plan_name(cfg, guide)) if self._known else None
+            data = self._known.get(plan_name(cfg, self._whole(guide))) if self._known else None
             known = None if data is None else cache_files.loads(data, cfg)
             made = self._made[id(cfg)] = cfg, self._make(cfg, guide) if known is None else known
         return made[1]
@@ -166,7 +190,18 @@ class Planner:
 
     def guide(self, cfg: ControlFlowGraph) -> bytes:
         """Return what stands for the profile that guides the plan of a graph."""
-        return guide_digest(self._guide(cfg))
+        return guide_digest(self._whole(self._guide(cfg)))
+
+    def _whole(self, guide: RoutineGuide | None) -> RoutineGuide | None:
+        """Return what guides a plan, that of the whole program included."""
+        return guide if isinstance(guide, Mapping) else guide_numbers(guide, self.unit_flow)
+
+    @cached_property
+    def unit_flow(self) -> int | None:
+        """What the edge profile says of the whole program; None where no plan depends on that."""
+        if not needs_unit_flow(self.setting.mode) or self._edge_counts is None:
+            return None
+        return self._edge_counts.unit_flow
 
     def _guide(self, cfg: ControlFlowGraph) -> RoutineGuide | None:
         """Return the profile that guides the plan of a graph; None where nothing does."""
@@ -181,7 +216,7 @@ class Planner:
         mode, options, weights = self.setting.mode, self.setting.options, self._weights(cfg)
         if isinstance(guide, Mapping):
             return make_plan(cfg, mode, options, weights, path_counts=guide)
-        return make_plan(cfg, mode, options, weights, guide)
+        return make_plan(cfg, mode, options, weights, guide, unit_flow=self.unit_flow)
 
 
 def judges(settings: Sequence[Setting]) -> list[Setting]:

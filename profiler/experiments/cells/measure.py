@@ -422,7 +422,9 @@ class _Planning:
                 raise UsageError(f"{setting.name} {why}")
             if self._options.edge_profile is not None:
                 profile = profiles(self._options.edge_profile)
-                self._guide, self._paths = profile.counts_for, profile.path_counts_for
+                self._guide, self._paths = EdgeCounts.saved(profile), profile.path_counts_for
+            is_read = self._guide is not None and registry.needs_unit_flow(setting.mode)
+            self._unit_flow = self._guide.unit_flow if self._guide and is_read else None
             self._pricer = registry.pricer(setting.mode, self._options)
             self._selected = SelectedRoutines(recovered, setting.selection)
 
@@ -449,7 +451,8 @@ class _Planning:
         paths = None if self._paths is None else self._paths(cfg) or {}
         weights = self._weights(cfg)
         started = time.perf_counter()
-        plan = make_plan(cfg, self._setting.mode, self._options, weights, counts, paths)
+        mode, options = self._setting.mode, self._options
+        plan = make_plan(cfg, mode, options, weights, counts, paths, self._unit_flow)
         planned = time.perf_counter()
         # code is generated where that is timed, and else only priced
         price = self._pricer.code if self.is_timed else self._pricer.cost

@@ -71,6 +71,8 @@ class PlanRecipe:
     path_counts: PathsByRoutine = field(default_factory=dict)
     # The counts that edge weights were taken from, if they were
     weights: Counts = field(default_factory=dict)
+    # How many acyclic paths the program began by that profile, where that guided the plans, too
+    unit_flow: int | None = None
     copies: CopiedCalls = field(default_factory=dict)
     # Routine number -> words for path registers beside the stack, where only its code told how many
     # it needs (`CounterSpace.with_words`)
@@ -88,6 +90,7 @@ class PlanRecipe:
                 for n, each in ((n, paths.items()) for n, paths in self.path_counts.items())
             },
             "weights": {str(n): list(counts) for n, counts in self.weights.items()},
+            **({} if self.unit_flow is None else {"unit_flow": self.unit_flow}),
             "trace": registry.definition(self.mode).code().stream is not None,
             "words": {str(n): words for n, words in self.words.items()},
             "copies": sorted(map(list, self.copies.items())),
@@ -117,7 +120,8 @@ class PlanRecipe:
 
         # what a saved profile guided by is in the header, as what a run did is
         setting = Setting(self.mode, self.mode, replace(self.options, edge_profile=None))
-        return Planner(setting, profiles, guiding, path_counts)
+        guide = EdgeCounts(guiding, lambda: self.unit_flow or 0)
+        return Planner(setting, profiles, guide, path_counts)
 
 
 def _named(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[EdgeCount, ...]:
@@ -148,6 +152,7 @@ def of_header(file: CounterFile) -> PlanRecipe:
             edge_counts=_counts(header["edge_counts"]),
             path_counts={int(n): _paths(each) for n, each in header["path_counts"].items()},
             weights=_counts(header["weights"]),
+            unit_flow=_integers([header["unit_flow"]])[0] if "unit_flow" in header else None,
             copies=dict(decode(tuple[tuple[int, int], ...], header["copies"])),
             words={int(n): _integers([words])[0] for n, words in header["words"].items()},
             left=_integers(header["left"]),

@@ -12,23 +12,19 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
    profile: the least count of any of its edges, its defining edges among them.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
-
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
-from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag, thin
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag
 from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import (
     PATH_LIMIT,
     TOTAL_LIMIT,
@@ -36,7 +32,7 @@ from simprof.profiler.graphs.numbering import (
     find_cut_edges,
     number,
 )
-from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record
+from simprof.profiler.graphs.paths import dag_tree
 from simprof.profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
@@ -45,269 +41,20 @@ from simprof.profiler.graphs.spanning import (
     measured,
 )
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table, instrumentation, place, with_edge_counters
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.static import describe_acyclic, ends
 from simprof.profiler.schemes.tpp.actions import (
-    COLD_COUNTER,
-    POISON,
     CountBranching,
     CountColdPath,
     CountHotPath,
 )
-from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold, through
+from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
-from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
-from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
+from simprof.profiler.schemes.tpp.obvious import ObviousPaths
+from simprof.profiler.schemes.tpp.plan import POISON_REACH, Rules, reduce_graph, tree_weights
+from simprof.profiler.schemes.tpp.plan import TppPlan as TppPlan
+from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
 from simprof.simulator.values import dataclass
-
-# Path registers stay this close to where they start, so that poison is told from any of them.
-POISON_REACH = -POISON // 2
-
-
-class Rules(NamedTuple):
-    """What the paper leaves open, and what is switched off: see `plan_tpp`."""
-
-    literal_cold: bool = False
-    obvious_first: bool = False
-    count_obvious: bool = False
-    cold_counter: bool = True
-    branching: bool = False
-
-
-class ObviousCounts(NamedTuple):
-    """What an edge profile tells of the paths that have no counters."""
-
-    paths: dict[int, int]  # By path number
-    cold: int  # Paths that end where nothing counts
-    overcounted: int  # Path executions
-
-
-@dataclass(frozen=True, kw_only=True)
-class TppPlan(PathCountingPlan):
-    """Targeted path instrumentation of one routine."""
-
-    edge_profile: tuple[int, ...]  # The edge counts that the plan was made from, by edge id
-    disconnection: Disconnection  # The loops that are cut out
-    # Edges left out because they are cold by themselves; none where that is not worth it
-    cold: frozenset[int]
-    rules: Rules
-    # The acyclic graph without cold edges, and the part of it that is instrumented, `dag`
-    graphs: HotGraphs
-    obvious: ObviousPaths  # The obvious paths of the former, or of that with cold edges (4.3)
-    # numbering, tree, increments: Of the latter.
-    numbering: PathNumbering
-    tree: SpanningTree
-    increments: ChordIncrements
-    # Vertices at which the path register means nothing, because one path leads there
-    static_region: frozenset[int]
-    natural: CounterTable  # The table that EPP would choose; NONE where nothing is instrumented.
-
-    @property
-    def split_edges(self) -> frozenset[int]:
-        """`cut_edges`, and self-loops that end paths (see `measures`)."""
-        return frozenset(self.dag.removed) - (self.dag.dfs.back_edges - self.dag.dfs.self_loops)
-
-    @property
-    def num_paths(self) -> int:
-        return self.numbering.total + len(self.obvious.first_edges)
-
-    @cached_property
-    def reach(self) -> int:
-        """How far the path register gets from its first values."""
-        return register_range(self.dag, self.plan.actions, self.increments.increments)
-
-    @cached_property
-    def untruncated_paths(self) -> int:
-        """Number of paths that there would be without a path limit: hot ones, obvious or not."""
-        cuts, merged = self.disconnection.cuts, self.disconnection.merged
-        whole = make_dag(self.cfg, self.dag.dfs, cuts, merged)
-        hot = remove_cold(whole, self.cold, self.rules.literal_cold)
-        obvious, graphs = _reduce(whole, hot, self.obvious.early, self.rules)
-        return number(graphs.kept).total + len(obvious.first_edges)
-
-    def is_obvious(self, path_id: int) -> bool:
-        """Whether path `path_id` has no counter: its count comes from the edge profile."""
-        return path_id >= self.numbering.total
-
-    def _decode(self, path_id: int) -> PathRecord:
-        if not 0 <= path_id < self.num_paths:
-            raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
-        if not self.is_obvious(path_id):
-            return super()._decode(path_id)
-        first = self.obvious.first_edges[path_id - self.numbering.total]
-        return path_record(self.obvious.dag, self.obvious.path(first))
-
-    @property
-    def blocks_of_all_paths(self) -> int | None:
-        return self.numbering.blocks_of_all_paths()
-
-    def all_paths(self) -> Iterator[PathRecord]:
-        obvious = (self.obvious.path(first) for first in self.obvious.first_edges)
-        return chain(super().all_paths(), (path_record(self.obvious.dag, p) for p in obvious))
-
-    def read(self, counters: RoutineCounters) -> Reading:
-        """Derive the path profile from counters and edge profile (TPP 4.2.2)."""
-        # Edge counts are input. `lost` names path executions. "cold_paths" are in no path's count:
-        # the cold counter, and where there is no code for it what the edge profile tells of.
-        # "overcounted_paths" are in several: obvious paths share edges with cold or unfinished
-        # ones. With the edge profile of the same run, all counts and the cold paths less the
-        # overcounted ones are as many paths as executed. Where cold paths have no counter, they are
-        # the paths that ended, by the edge profile, less all others. "unknown_unfinished" are
-        # unfinished paths that nothing identifies. `inferred` are those that the edge profile tells
-        # of: where it is of another run, so are they.
-        # Counted paths are exact: no cold path is ever counted as a hot one. Obvious paths are
-        # exact unless cold paths share their defining edges (4.3); their counts come from the edge
-        # profile that the plan was made from. Where that has blocks in which activations end early,
-        # the edges before them define no path.
-        paths = counters.finished_paths
-        partial: Counter[PathRecord] = Counter()
-        unknown = 0
-        unfinished: Iterable[UnfinishedPath] = counters.unfinished
-        if not self.plan.counts_paths:
-            early = counters.early.items()
-            unfinished = (UnfinishedPath(block, (0,), None, count) for block, count in early)
-        for end in unfinished:
-            record = self.decode_partial(end)
-            if record is None:
-                unknown += end.count
-            else:
-                partial[record] += end.count
-        inferred = self.obvious_counts(self.edge_profile)
-        cold, uncounted = paths.pop(COLD_COUNTER, 0) + inferred.cold, inferred.cold
-        if not self.graphs.counts_cold:
-            told = sum(paths.values()) + sum(inferred.paths.values()) - inferred.overcounted
-            cold = uncounted = max(self._ended_paths() - told, 0)
-        lost = {"unknown_unfinished": unknown, "overcounted_paths": inferred.overcounted}
-        kept = {name: count for name, count in lost.items() if count}
-        return Reading(
-            edges=None,
-            paths={path: n for path, n in sorted((paths | inferred.paths).items()) if n},
-            partial=partial,
-            lost={"cold_paths": cold} | kept if self.cold else kept,
-            inferred={
-                "cold_paths": uncounted if self.cold else 0,
-                "overcounted_paths": inferred.overcounted,
-            },
-        )
-
-    def _ended_paths(self) -> int:
-        """How many paths ended, cold ones too, by the edge profile."""
-        blocks = self.dag.dfs.reached - {self.cfg.entry}
-        ends = {*self.graphs.hot.removed, *self.cfg.in_edges[self.cfg.exit]}
-        return sum(
-            self.edge_profile[edge] for edge in ends if self.cfg.edges[edge].source in blocks
-        )
-
-    def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
-        """Return an unfinished path; None if it is cold or where obvious paths only lead on;
-        ValueError if it was to be counted ahead and was not.
-        """
-        block, graphs = end.block, self.graphs
-        if block in self.plan.counted_region:
-            is_cold = not graphs.counts_cold and block in graphs.poisoned
-            if end.last is None and (is_cold or block in self._uncounted):
-                return None
-            last = end.counted_ahead(self.cfg)
-            return None if last == COLD_COUNTER else self._prefix(last, block)
-        if block in graphs.kept_vertices:
-            register = 0 if block in self.static_region else end.registers[0]
-            if block in graphs.poisoned and register < -POISON_REACH:
-                return None
-            return self._prefix(register + self.increments.potential[block], block)
-        return self._only_way_to(block)
-
-    @cached_property
-    def _uncounted(self) -> set[int]:
-        """Blocks that paths reach which nothing counted before or counts later."""
-        entries = [self.cfg.edges[edge].target for edge in self.plan.uncounted_entries]
-        return closure(entries, lambda v: (self.dag.edges[e].target for e in self.dag.out_edges[v]))
-
-    def _prefix(self, path_sum: int, block: int) -> PathRecord:
-        return path_record(self.dag, self.numbering.decode_prefix(path_sum, block), partial=True)
-
-    def _only_way_to(self, block: int) -> PathRecord | None:
-        """The only path to a block where nothing is counted, if no cold path leads there too."""
-        hot = self.obvious.dag
-        cold_joins = HotGraphs(hot, hot).detours.joins  # where cold paths lead into the hot graph
-        path: list[int] = []
-        vertex = block
-        while vertex != self.cfg.entry:
-            before = hot.in_edges[vertex]
-            if len(before) != 1 or vertex in cold_joins:
-                return None
-            path.append(before[0])
-            vertex = hot.edges[before[0]].source
-        return path_record(hot, reversed(path), partial=True)
-
-    def obvious_counts(self, edge_counts: Sequence[int]) -> ObviousCounts:
-        """Derive what needs no counters from an edge profile, by edge id."""
-        counts = self.obvious.dag.edge_weights(edge_counts)
-        inferred: dict[int, int] = {}
-        points = self.obvious.points
-        rest = {point: int(counts[point]) for point in points}
-        for path_id, first in enumerate(self.obvious.first_edges, self.numbering.total):
-            path = self.obvious.path(first)
-            inferred[path_id] = int(min(counts[edge] for edge in path))
-            rest[next(edge for edge in path if edge in points)] -= inferred[path_id]
-        left = [count for point, count in rest.items() if point not in self.obvious.kept]
-        cold = sum(count for count in left if count > 0)
-        if self.plan.table is CounterTable.NONE:
-            cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
-        return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
-
-    def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`: edges that hot paths neither have nor end with are
-        `cold`.
-        """
-        cfg, hot = self.cfg, self.graphs.hot
-        kept = set(hot.real) | {removed for edge in hot.edges for removed in edge.stands_for}
-        live = live_edges(cfg, hot.dfs) - hot.dfs.self_loops
-        # a back edge may begin hot paths, and yet end only cold ones: its crossings are cold
-        cold = (live - kept) | (live & self.graphs.cold_ends)
-        acyclic = describe_acyclic(
-            self.dag, self.weights, self.numbering, self.tree, self.increments
-        )
-        return acyclic | {
-            "edge_profile": list(self.edge_profile),
-            "cold": [edge.id in cold for edge in cfg.edges],
-            "locally_cold": [ends(cfg, edge) for edge in sorted(self.cold)],
-            "disconnected_loops": [
-                {
-                    "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
-                    "entries": [ends(cfg, edge) for edge in loop.entries],
-                    "exits": [ends(cfg, edge) for edge in loop.exits],
-                }
-                for loop in self.disconnection.loops
-            ],
-            "counted_paths": self.numbering.total,
-            "obvious": list(range(self.numbering.total, self.num_paths)),
-        }
-
-    def validate(self) -> None:
-        self.obvious.validate()
-        if self.numbering.total:
-            self.numbering.validate()
-        self.tree.validate()
-        self.tree.validate_maximum(self.dag.edge_weights(_tree_weights(self.obvious, self.weights)))
-        self.increments.validate(self.tree, self.numbering.values)
-        hot = {edge.cfg_edge for edge in self.graphs.hot.edges}
-        assert {edge.cfg_edge for edge in self.dag.edges} <= hot, "cold edges are instrumented"
-        groups = self.plan.actions.values()
-        for action in chain.from_iterable(groups):
-            cold = isinstance(action, CountHotPath | CountBranching)
-            assert not cold or self.plan.named_counters, "cold paths have no counter"
-        counted = {
-            edge
-            for edge, group in self.plan.actions.items()
-            if any(isinstance(action, CountEdge) for action in group)
-        }
-        assert counted == self.dag.dfs.self_loops - set(self.dag.removed), "self-loop counters"
-        assert len(counted) == self.plan.edge_counters
-        if self.obvious.dag.edges and not self.obvious.kept:
-            assert set(self.plan.actions) <= self.dag.dfs.self_loops, "code for obvious paths only"
 
 
 def plan_tpp(
@@ -350,27 +97,65 @@ def plan_tpp(
     """
     if not (0 <= cold <= 100 and 0 <= loop <= 100):
         raise ValueError(f"TPP({cold}, {loop}): percentages are 0 to 100")
+    drafter, left_out = prepared(
+        cfg,
+        edge_counts,
+        cold,
+        loop,
+        weights,
+        table,
+        Rules(literal_cold, obvious_first, count_obvious, cold_counter, branching),
+    )
+    return choose(drafter, left_out, cold_always, path_limit, total_limit)
+
+
+def prepared(
+    cfg: ControlFlowGraph,
+    edge_counts: Sequence[int],
+    cold: float,
+    loop: float,
+    weights: Sequence[float] | None,
+    table: CounterTable | None,
+    rules: Rules,
+) -> tuple[Drafter, Callable[[], frozenset[int]]]:
+    """Return what drafts the plans of a routine whose loops are disconnected, and what finds its
+    edges that are cold by the local criterion; parameters as of `plan_tpp`.
+    """
     dfs = depth_first(cfg)
     profile = measured(cfg, edge_counts)
     executions = block_counts(cfg, profile)
-    cuts = disconnect(cfg, dfs, profile, executions, _exactly(loop))
+    cuts = disconnect(cfg, dfs, profile, executions, exactly(loop))
     left = [0] * cfg.vertex_count
     for source, times in zip(cfg.ends[0], profile, strict=True):
         left[source] += times
-    draft = partial(
-        _draft,
+    drafter = Drafter(
         cfg,
         given_weights(cfg, weights),
         profile,
         cuts,
         # Activations end early in blocks that the profile enters more often than it leaves.
-        early=frozenset([block for block, count in enumerate(executions) if count > left[block]]),
-        table=table,
-        rules=Rules(literal_cold, obvious_first, count_obvious, cold_counter, branching),
+        frozenset([block for block, count in enumerate(executions) if count > left[block]]),
+        table,
+        rules,
     )
+    return drafter, partial(
+        cold_edges, cfg, dfs, profile, executions, exactly(cold), cuts.exit_flow
+    )
+
+
+def choose(
+    draft: Drafter,
+    cold: Callable[[], frozenset[int]],
+    always: bool,
+    path_limit: int | None,
+    total_limit: int | None,
+) -> TppPlan:
+    """Return the plan without the edges that are `cold`, or that with them: where leaving them out
+    makes no array of a hash table, unless it is `always` done.
+    """
     chosen = draft(NO_EDGES, path_limit, total_limit)
-    if cold_always or chosen.natural is CounterTable.HASH:
-        left_out = cold_edges(cfg, dfs, profile, executions, _exactly(cold), cuts.exit_flow)
+    if always or chosen.natural is CounterTable.HASH:
+        left_out = cold()
         reduced = draft(left_out, path_limit, total_limit) if left_out else chosen
         limit = POISON_REACH
         # Poison must be told from all path numbers (TPP 5.1 reports the same of its own tool).
@@ -378,116 +163,109 @@ def plan_tpp(
             limit //= 2
             paths = limit if path_limit is None else min(limit, path_limit)
             reduced = draft(left_out, paths, limit)
-        if cold_always or (
-            reduced.natural is not CounterTable.HASH and reduced.graphs.hot_vertices
-        ):
+        if always or (reduced.natural is not CounterTable.HASH and reduced.graphs.hot_vertices):
             chosen = reduced
     return chosen
 
 
-def _draft(
-    cfg: ControlFlowGraph,
-    weights: tuple[float, ...],
-    profile: tuple[int, ...],
-    disconnection: Disconnection,
-    cold: frozenset[int],
-    path_limit: int | None,
-    total_limit: int | None,
-    *,
-    early: frozenset[int],
-    table: CounterTable | None,
-    rules: Rules,
-) -> TppPlan:
-    """Plan without the edges `cold` and what is cold because of them."""
-    cuts, merged = disconnection.cuts, disconnection.merged
-    dfs = depth_first(cfg)
-    whole = make_dag(cfg, dfs, cuts, merged)
-    hot = remove_cold(whole, cold, rules.literal_cold)
-    if more := find_cut_edges(hot, path_limit, total_limit):
-        whole = make_dag(cfg, dfs, cuts | frozenset(more), merged)
-        hot = remove_cold(whole, cold, rules.literal_cold)
-    obvious, graphs = _reduce(whole, hot, early, rules)
-    kept = graphs.kept
-    numbering = number(kept)
-    tree = dag_tree(kept, _tree_weights(obvious, weights))
-    increments = chord_increments(tree, numbering.values)
-    # A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of one
-    # block is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends paths as
-    # any back edge, the block is an obvious path (figure 7f), and the counter is gone. There are no
-    # other edge counters: the edge profile is TPP's input.
-    placement = place(kept, tree, increments.increments, (), graphs.detours)
-    if graphs.split is not None:
-        counted = placement.counted_region | {graphs.split}
-        placement = replace(placement, counted_region=counted)
-    greatest = increments.greatest
-    natural, _ = choose_table(greatest)
-    kind, addressing = choose_table(greatest, table)
-    if obvious.defining and not obvious.kept:
-        # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
-        actions = with_edge_counters({}, placement.edge_counters)
-    else:
-        actions = graphs.actions(placement, hashed=kind is CounterTable.HASH)
-    placed = list(chain.from_iterable(actions.values()))
-    if all(isinstance(action, CountEdge) for action in placed):
-        natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
-    counts_cold = CountHotPath | CountBranching | CountColdPath
-    has_cold = any(isinstance(action, counts_cold) for action in placed)
-    plan = replace(
-        instrumentation(replace(placement, actions=actions), numbering.total, (kind, addressing)),
-        uncounted_entries=graphs.uncounted_entries(placement),
-        named_counters=("cold",) * has_cold,
-    )
-    return TppPlan(
-        cfg=cfg,
-        plan=plan,
-        weights=weights,
-        dag=kept,
-        numbering=numbering,
-        edge_profile=profile,
-        disconnection=disconnection,
-        cold=cold,
-        rules=rules,
-        graphs=graphs,
-        obvious=obvious,
-        tree=tree,
-        increments=increments,
-        static_region=placement.static_region,
-        natural=natural,
-    )
-
-
-def _reduce(
-    whole: Dag, hot: Dag, early: frozenset[int], rules: Rules
-) -> tuple[ObviousPaths, HotGraphs]:
-    """Find the obvious paths of an acyclic graph, its hot part, and what to instrument of that."""
-    obvious = find_obvious(whole if rules.obvious_first else hot, early)
-    if rules.count_obvious:
-        everything = frozenset(range(len(obvious.dag.columns.source)))
-        ends = frozenset(obvious.dag.in_edges[whole.cfg.exit])
-        obvious = replace(obvious, kept=everything, points=ends)
-    if rules.obvious_first and hot is not whole:
-        # What only obvious paths take is not cold, whatever the profile says of its edges.
-        warm = {edge[1:] for edge in hot.edges}
-        cool = {
-            edge.id for edge in whole.edges if edge[1:] not in warm and edge.source != obvious.split
-        }
-        kept = through(whole, obvious.kept - cool)
-        hot = thin(whole, {edge.id for edge in whole.edges} - (cool & obvious.kept))
-    else:
-        kept = thin(hot, obvious.kept)
-    return obvious, HotGraphs(hot, kept, rules.cold_counter, rules.branching, obvious.split)
-
-
-def _tree_weights(obvious: ObviousPaths, weights: Sequence[float]) -> Sequence[float]:
-    """What chooses the tree: the way out of a split EXIT block is in it, so that paths are counted
-    before that block.
+@dataclass(frozen=True)
+class Drafter:
+    """Makes plans of one routine that differ in what is cold and in the path limit. What `ppp` does
+    otherwise it overrides: `graphs`, `numbered`, `needs_code` and `made`.
     """
-    if obvious.split is None:
-        return weights
-    leaving = obvious.dag.cfg.out_edges[obvious.split]
-    return [math.inf if edge in leaving else weight for edge, weight in enumerate(weights)]
+
+    cfg: ControlFlowGraph
+    weights: tuple[float, ...]
+    profile: tuple[int, ...]  # Edge counts
+    disconnection: Disconnection
+    early: frozenset[int]  # Blocks where activations end early
+    table: CounterTable | None
+    rules: Rules
+
+    def graphs(self, hot: Dag, kept: Dag, split: int | None) -> HotGraphs:
+        """Return the two graphs that decide what happens on which edge."""
+        return HotGraphs(hot, kept, self.rules.cold_counter, self.rules.branching, split)
+
+    def numbered(
+        self, kept: Dag, obvious: ObviousPaths
+    ) -> tuple[PathNumbering, SpanningTree, ChordIncrements]:
+        """Number the paths of the graph that is instrumented, and say what its edges add."""
+        numbering = number(kept)
+        tree = dag_tree(kept, tree_weights(obvious, self.weights))
+        return numbering, tree, chord_increments(tree, numbering.values)
+
+    def needs_code(self, obvious: ObviousPaths) -> bool:
+        """Whether a routine gets any code besides the counters of self-loops."""
+        # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
+        return bool(obvious.kept or not obvious.defining)
+
+    def counters(self, numbering: PathNumbering, actions: Actions) -> int:
+        """Return how many path counters an array has."""
+        return numbering.total
+
+    def made(self, **parts: Any) -> TppPlan:
+        """Return the plan that has these parts."""
+        return TppPlan(**parts)
+
+    def __call__(
+        self, cold: frozenset[int], path_limit: int | None, total_limit: int | None
+    ) -> TppPlan:
+        """Plan without the edges `cold` and what is cold because of them."""
+        cuts, merged = self.disconnection.cuts, self.disconnection.merged
+        cfg, dfs, rules = self.cfg, depth_first(self.cfg), self.rules
+        whole = make_dag(cfg, dfs, cuts, merged)
+        hot = remove_cold(whole, cold, rules.literal_cold)
+        if more := find_cut_edges(hot, path_limit, total_limit):
+            whole = make_dag(cfg, dfs, cuts | frozenset(more), merged)
+            hot = remove_cold(whole, cold, rules.literal_cold)
+        obvious, kept = reduce_graph(whole, hot, self.early, rules)
+        graphs = self.graphs(*kept, obvious.split)
+        numbering, tree, increments = self.numbered(graphs.kept, obvious)
+        # A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of
+        # one block is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends
+        # paths as any back edge, the block is an obvious path (figure 7f), and the counter is gone.
+        # There are no other edge counters: the edge profile is TPP's input.
+        placement = place(graphs.kept, tree, increments.increments, (), graphs.detours)
+        if graphs.split is not None:
+            counted = placement.counted_region | {graphs.split}
+            placement = replace(placement, counted_region=counted)
+        greatest = increments.greatest
+        natural, _ = choose_table(greatest)
+        kind, addressing = choose_table(greatest, self.table)
+        if self.needs_code(obvious):
+            actions = graphs.actions(placement, hashed=kind is CounterTable.HASH)
+        else:
+            actions = with_edge_counters({}, placement.edge_counters)
+        placed = list(chain.from_iterable(actions.values()))
+        if all(isinstance(action, CountEdge) for action in placed):
+            natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
+        counts_cold = CountHotPath | CountBranching | CountColdPath
+        has_cold = any(isinstance(action, counts_cold) for action in placed)
+        placed_so, size = replace(placement, actions=actions), self.counters(numbering, actions)
+        plan = replace(
+            instrumentation(placed_so, size, (kind, addressing)),
+            uncounted_entries=graphs.uncounted_entries(placement),
+            named_counters=("cold",) * has_cold,
+        )
+        return self.made(
+            cfg=cfg,
+            plan=plan,
+            weights=self.weights,
+            dag=graphs.kept,
+            numbering=numbering,
+            edge_profile=self.profile,
+            disconnection=self.disconnection,
+            cold=cold,
+            rules=rules,
+            graphs=graphs,
+            obvious=obvious,
+            tree=tree,
+            increments=increments,
+            static_region=placement.static_region,
+            natural=natural,
+        )
 
 
-def _exactly(percent: float) -> Fraction:
+def exactly(percent: float) -> Fraction:
     """The number that the user wrote, not the float next to it."""
     return Fraction(str(percent))

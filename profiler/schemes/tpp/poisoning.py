@@ -56,7 +56,7 @@ class HotGraphs:
         return frozenset(self.kept.columns.source)
 
     @cached_property
-    def _left_out(self) -> tuple[tuple[Edge, bool], ...]:
+    def left_out(self) -> tuple[tuple[Edge, bool], ...]:
         """The control-flow edges that the kept graph lacks, though control can take them, each with
         whether it ends a path.
         """
@@ -67,12 +67,17 @@ class HotGraphs:
         edges = self.hot.cfg.edges
         return tuple([(edges[edge], edge in removed) for edge in sorted(left)])
 
-    @cached_property
+    @property
     def detours(self) -> Detours:
+        """What no initialisation and no count is moved past."""
+        return self.ways
+
+    @cached_property
+    def ways(self) -> Detours:
         """Where control leaves the kept graph, and where it comes back poisoned."""
         joins, leaves = set(), set()
         last, first = self.kept.exit_dummy, self.kept.entry_dummy
-        for (_, source, target, _), ends in self._left_out:
+        for (_, source, target, _), ends in self.left_out:
             if not (ends and source in last):
                 leaves.add(source)
             if not (ends and target in first):
@@ -83,13 +88,13 @@ class HotGraphs:
     def poisoned(self) -> frozenset[int]:
         """Vertices of the kept graph where the path register may be poisoned."""
         onward, target = self.kept.out_edges, self.kept.columns.target
-        reached = closure(self.detours.joins, lambda v: [target[e] for e in onward[v]])
+        reached = closure(self.ways.joins, lambda v: [target[e] for e in onward[v]])
         return frozenset(reached - {self.kept.cfg.exit})
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:
         """Edges that end cold paths only."""
-        return frozenset(edge.id for edge, ends in self._left_out if self._end(edge, ends))
+        return frozenset(edge.id for edge, ends in self.left_out if self._end(edge, ends))
 
     def actions(self, placement: Placement, hashed: bool = False) -> Actions:
         """Return the placement's actions, with poison and cold counts; in a hash table or not."""
@@ -97,12 +102,12 @@ class HotGraphs:
         combined: Actions = dict(placement.actions)
         for edge, group in placement.actions.items() if self.poisoned else ():
             if source[edge] in self.poisoned:
-                combined[edge] = tuple([self._tested(action, hashed) for action in group])
+                combined[edge] = tuple([self.tested(action, hashed) for action in group])
         # Poison is dropped where nothing could ever meet it.
         dropped: list[Action] = [] if self.poisoned - counted else [Poison()]
         dropped += [] if self.counts_cold else [CountColdPath()]
-        for left, ends in self._left_out:
-            first, last = self._end(left, ends), self._start(left, ends, counted)
+        for left, ends in self.left_out:
+            first, last = self._end(left, ends), self.start(left, ends, counted)
             new = (first, *combined.get(left.id, ()), last)
             if kept := [action for action in new if action and action not in dropped]:
                 combined[left.id] = tuple(kept)
@@ -115,7 +120,7 @@ class HotGraphs:
         if self.counts_cold and self.split is None:
             return frozenset()
         counted = placement.counted_region
-        starts = ((edge, self._start(edge, ends, counted)) for edge, ends in self._left_out)
+        starts = ((edge, self.start(edge, ends, counted)) for edge, ends in self.left_out)
         return frozenset(
             edge.id
             for edge, action in starts
@@ -123,7 +128,7 @@ class HotGraphs:
             or (isinstance(action, CountColdPath) and not self.counts_cold)
         )
 
-    def _tested(self, action: Action, hashed: bool) -> Action:
+    def tested(self, action: Action, hashed: bool) -> Action:
         """What is done in place of an action where poison may be met."""
         if not isinstance(action, CountPath):
             return action
@@ -140,7 +145,7 @@ class HotGraphs:
         hot = edge.source in self.hot.exit_dummy if ends else edge.id in self.hot.real
         return None if hot else CountColdPath()
 
-    def _start(self, edge: Edge, ends: bool, counted: frozenset[int]) -> Action | None:
+    def start(self, edge: Edge, ends: bool, counted: frozenset[int]) -> Action | None:
         """What keeps the path that leads on from `edge` from being taken for a hot one."""
         target = edge.target
         hot = target in self.hot.entry_dummy if ends else edge.id in self.hot.real
