@@ -32,6 +32,7 @@ from simprof.profiler.schemes.others import (
     try_out,
 )
 from simprof.profiler.schemes.pp import PP
+from simprof.profiler.schemes.ppp import PPP
 from simprof.profiler.schemes.pref import PREF
 from simprof.profiler.schemes.qpt import QPT, QPT2
 from simprof.profiler.schemes.sampling import PEP, SAMPLED
@@ -61,8 +62,8 @@ EDGES = SchemeDefinition(
 
 # simprof's own, in the order of reports.
 OWN = (
-    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, PREF, KITER, WPP),
-    *(SAMPLED, PEP),
+    *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, PPP, PREF, KITER),
+    *(WPP, SAMPLED, PEP),
     *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
 )
 

@@ -272,13 +272,17 @@ class TppPlan(PathCountingPlan):
             "obvious": list(range(self.numbering.total, self.num_paths)),
         }
 
+    def validate_tree(self) -> None:
+        """Check the spanning tree, and what was moved off it."""
+        self.tree.validate()
+        self.tree.validate_maximum(self.dag.edge_weights(tree_weights(self.obvious, self.weights)))
+        self.increments.validate(self.tree, self.numbering.values)
+
     def validate(self) -> None:
         self.obvious.validate()
         if self.numbering.total:
             self.numbering.validate()
-        self.tree.validate()
-        self.tree.validate_maximum(self.dag.edge_weights(tree_weights(self.obvious, self.weights)))
-        self.increments.validate(self.tree, self.numbering.values)
+        self.validate_tree()
         hot = {edge.cfg_edge for edge in self.graphs.hot.edges}
         assert {edge.cfg_edge for edge in self.dag.edges} <= hot, "cold edges are instrumented"
         groups = self.plan.actions.values()

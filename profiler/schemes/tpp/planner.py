@@ -41,7 +41,13 @@ from simprof.profiler.graphs.spanning import (
     measured,
 )
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.placement import choose_table, instrumentation, place, with_edge_counters
+from simprof.profiler.plan.placement import (
+    Placement,
+    choose_table,
+    instrumentation,
+    place,
+    with_edge_counters,
+)
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.tpp.actions import (
     CountBranching,
@@ -117,9 +123,11 @@ def prepared(
     weights: Sequence[float] | None,
     table: CounterTable | None,
     rules: Rules,
+    make: Callable[..., Drafter] | None = None,
 ) -> tuple[Drafter, Callable[[], frozenset[int]]]:
     """Return what drafts the plans of a routine whose loops are disconnected, and what finds its
-    edges that are cold by the local criterion; parameters as of `plan_tpp`.
+    edges that are cold by the local criterion; parameters as of `plan_tpp`. `make`: A kind of
+    `Drafter`; None: `tpp`'s own.
     """
     dfs = depth_first(cfg)
     profile = measured(cfg, edge_counts)
@@ -128,7 +136,7 @@ def prepared(
     left = [0] * cfg.vertex_count
     for source, times in zip(cfg.ends[0], profile, strict=True):
         left[source] += times
-    drafter = Drafter(
+    drafter = (make or Drafter)(
         cfg,
         given_weights(cfg, weights),
         profile,
@@ -153,25 +161,27 @@ def choose(
     """Return the plan without the edges that are `cold`, or that with them: where leaving them out
     makes no array of a hash table, unless it is `always` done.
     """
-    chosen = draft(NO_EDGES, path_limit, total_limit)
-    if always or chosen.natural is CounterTable.HASH:
-        left_out = cold()
-        reduced = draft(left_out, path_limit, total_limit) if left_out else chosen
-        limit = POISON_REACH
-        # Poison must be told from all path numbers (TPP 5.1 reports the same of its own tool).
-        while left_out and reduced.reach >= POISON_REACH and limit > 1:
-            limit //= 2
-            paths = limit if path_limit is None else min(limit, path_limit)
-            reduced = draft(left_out, paths, limit)
-        if always or (reduced.natural is not CounterTable.HASH and reduced.graphs.hot_vertices):
-            chosen = reduced
-    return chosen
+    left_out = cold() if always else NO_EDGES
+    chosen = draft(left_out, path_limit, total_limit)
+    if not always and chosen.natural is not CounterTable.HASH:
+        return chosen
+    reduced = chosen
+    if not always and (left_out := cold()):
+        reduced = draft(left_out, path_limit, total_limit)
+    limit = POISON_REACH
+    # Poison must be told from all path numbers (TPP 5.1 reports the same of its own tool).
+    while left_out and reduced.reach >= POISON_REACH and limit > 1:
+        limit //= 2
+        paths = limit if path_limit is None else min(limit, path_limit)
+        reduced = draft(left_out, paths, limit)
+    is_array = reduced.natural is not CounterTable.HASH and reduced.graphs.hot_vertices
+    return reduced if always or is_array else chosen
 
 
 @dataclass(frozen=True)
 class Drafter:
     """Makes plans of one routine that differ in what is cold and in the path limit. What `ppp` does
-    otherwise it overrides: `graphs`, `numbered`, `needs_code` and `made`.
+    otherwise it overrides: `graphs`, `numbered`, `needs_code`, `counted` and `made`.
     """
 
     cfg: ControlFlowGraph
@@ -199,9 +209,16 @@ class Drafter:
         # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
         return bool(obvious.kept or not obvious.defining)
 
-    def counters(self, numbering: PathNumbering, actions: Actions) -> int:
-        """Return how many path counters an array has."""
-        return numbering.total
+    def counted(
+        self,
+        graphs: HotGraphs,
+        placement: Placement,
+        hashed: bool,
+        numbering: PathNumbering,
+        increments: ChordIncrements,
+    ) -> tuple[Actions, int]:
+        """Return what is done on edges, and how many path counters an array has."""
+        return graphs.actions(placement, hashed), numbering.total
 
     def made(self, **parts: Any) -> TppPlan:
         """Return the plan that has these parts."""
@@ -232,18 +249,17 @@ class Drafter:
         greatest = increments.greatest
         natural, _ = choose_table(greatest)
         kind, addressing = choose_table(greatest, self.table)
+        actions, size = with_edge_counters({}, placement.edge_counters), numbering.total
         if self.needs_code(obvious):
-            actions = graphs.actions(placement, hashed=kind is CounterTable.HASH)
-        else:
-            actions = with_edge_counters({}, placement.edge_counters)
+            is_hashed = kind is CounterTable.HASH
+            actions, size = self.counted(graphs, placement, is_hashed, numbering, increments)
         placed = list(chain.from_iterable(actions.values()))
         if all(isinstance(action, CountEdge) for action in placed):
             natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
         counts_cold = CountHotPath | CountBranching | CountColdPath
         has_cold = any(isinstance(action, counts_cold) for action in placed)
-        placed_so, size = replace(placement, actions=actions), self.counters(numbering, actions)
         plan = replace(
-            instrumentation(placed_so, size, (kind, addressing)),
+            instrumentation(replace(placement, actions=actions), size, (kind, addressing)),
             uncounted_entries=graphs.uncounted_entries(placement),
             named_counters=("cold",) * has_cold,
         )

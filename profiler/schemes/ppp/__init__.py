@@ -1,0 +1,147 @@
+"""`ppp`: practical path profiling (after Bond and McKinley, CGO 2005)."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import (
+    LAYOUT,
+    PLANNING,
+    REGISTERS,
+    Loss,
+    PlanOrder,
+    ProfileKind,
+    SchemeCode,
+    SchemeDefinition,
+    SchemeOption,
+    choice,
+    flag,
+    registers_of_paths,
+)
+from simprof.profiler.schemes.tpp import COLD, FIRST, LOOP
+from simprof.simulator.errors import UsageError
+
+
+class Numbering(StrEnum):
+    """How paths are numbered, and where their numbers' increments are."""
+
+    SMART = "smart"  # the hottest way on has value 0; each value is on its own edge
+    TREE = "tree"  # the same values, moved off a spanning tree (EPP 3.3)
+    EPP = "epp"  # EPP's, moved off a spanning tree, as `tpp` does
+
+
+GLOBAL = SchemeOption(
+    name="global_cold",
+    kind=float,
+    default=0.1,
+    help="percentage of the program's path executions below which an edge is cold in any routine; "
+    "0: cold edges are left out as tpp does.",
+    hint="give a percentage from 0 to 100",
+    metavar="G",
+    word="global",
+    least=0,
+    greatest=100,
+)
+LIMIT = SchemeOption(
+    name="hot_limit",
+    kind=int,
+    default=4000,
+    help="hot paths of a routine beyond which G is doubled for it until it has fewer, and no "
+    "hash table; 0: it never is.",
+    hint="give a whole number",
+    metavar="N",
+    word="limit",
+    least=0,
+    greatest=(1 << 31) - 1,
+)
+NUMBERING = choice(
+    "numbering",
+    Numbering.SMART,
+    "the hottest way on adds 0, and each edge has its own value; the same, moved off a spanning "
+    "tree of the hottest edges; or EPP's, as tpp.",
+)
+TESTED = flag(
+    "tested", "tell cold paths from hot ones where they are counted, as tpp does, not for free."
+)
+NO_PUSHING = flag(
+    "no_pushing", "move nothing past cold edges, so that no cold path is counted as a hot one."
+)
+SKIP = SchemeOption(
+    name="skip",
+    kind=float,
+    default=75.0,
+    help="percentage of a routine's path executions that, once the edge profile determines them, "
+    "leave it without code; 0: none is left.",
+    hint="give a percentage from 0 to 100",
+    metavar="S",
+    least=0,
+    greatest=100,
+)
+
+
+def _plan(order: PlanOrder) -> RoutinePlan:
+    from simprof.profiler.schemes.ppp.planner import Parts, plan_ppp
+
+    if order.edge_counts is None or order.unit_flow is None:
+        raise UsageError("ppp needs an edge profile: give one with --edge-profile")
+    parts = Parts(
+        unit_flow=order.unit_flow,
+        share=GLOBAL.of(order.options),
+        limit=LIMIT.of(order.options),
+        numbering=NUMBERING.of(order.options),
+        free=not TESTED.of(order.options),
+        pushes=not NO_PUSHING.of(order.options),
+        skip=SKIP.of(order.options),
+    )
+    return plan_ppp(
+        order.cfg,
+        order.edge_counts,
+        parts,
+        cold=COLD.of(order.options),
+        loop=LOOP.of(order.options),
+        weights=order.weights,
+        path_limit=order.options.path_limit,
+        table=order.table,
+    )
+
+
+def _code() -> SchemeCode:
+    from simprof.profiler.schemes.tpp.code import CODE
+
+    return CODE
+
+
+PPP = SchemeDefinition(
+    mode="ppp",
+    description="acyclic paths, practical path profiling (after Bond and McKinley 2005)",
+    collects=ProfileKind.PATHS,
+    plan=_plan,
+    reads=PLANNING,
+    options=(
+        COLD,
+        LOOP,
+        GLOBAL,
+        LIMIT,
+        NUMBERING,
+        TESTED,
+        NO_PUSHING,
+        SKIP,
+        FIRST,
+        REGISTERS,
+        LAYOUT,
+    ),
+    registers=registers_of_paths,
+    guided=ProfileKind.EDGES,
+    whole_program=True,
+    beginning=FIRST.of,
+    judged_by="pp",
+    code=_code,
+    losses=(
+        Loss("cold_paths", "cold paths", "counted together", of_paths=True),
+        Loss("pushed_paths", "cold paths", "counted as hot ones, at most"),
+        Loss("overcounted_paths", "obvious paths", "too many"),
+        Loss("unpredicted_paths", "paths of routines left out", "not identified", of_paths=True),
+        Loss("unknown_unfinished", "unfinished paths", "not identified"),
+    ),
+)

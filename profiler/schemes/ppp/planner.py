@@ -1,0 +1,276 @@
+"""`ppp`: practical path profiling, after Bond and McKinley (PPP; CGO 2005).
+
+The paper's text was not at hand: parts and thresholds are those that it is remembered for, and what
+is derived here is said to be. Steps, each of which an option switches off:
+
+1. Leave out routines that the edge profile predicts: definite flow (`predicted`).
+2. Cold edges: by TPP's local criterion, and by a global one, a share of all paths that the program
+   executes. They are left out everywhere (`_cold_at`).
+3. Disconnect loops, leave out obvious paths, as TPP (`tpp.disconnection`, `tpp.obvious`).
+4. Number the hot paths so that the hottest way on adds 0 (`PracticalDrafter.numbered`). The edges
+   of value 0 are a spanning tree, one out of each vertex: off it, each value is on its own edge.
+5. Where there are too many paths for an array, double the global share and begin again at step 2:
+   the self-adjusting limit (`plan_ppp`; that it doubles is an assumption).
+6. Place the code, past cold edges too, and poison for free (`poisoning`; sizes derived).
+"""
+
+# ruff: noqa: D102 - overriding methods do what `TppPlan` and `Drafter` say
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from typing import Any, NamedTuple
+
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.loops import depth_first, live_edges
+from simprof.profiler.graphs.numbering import (
+    PATH_LIMIT,
+    TOTAL_LIMIT,
+    PathNumbering,
+    number_by_weight,
+)
+from simprof.profiler.graphs.paths import PathRecord, dag_tree
+from simprof.profiler.graphs.spanning import (
+    ChordIncrements,
+    SpanningTree,
+    chord_increments,
+    given_weights,
+    measured,
+)
+from simprof.profiler.plan.actions import SetRegister
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.placement import Placement
+from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.schemes.ppp import GLOBAL, Numbering
+from simprof.profiler.schemes.ppp.poisoning import PracticalGraphs
+from simprof.profiler.schemes.ppp.predicted import PredictedPlan, predict
+from simprof.profiler.schemes.tpp.obvious import ObviousPaths
+from simprof.profiler.schemes.tpp.plan import ObviousCounts, Rules, TppPlan, tree_weights
+from simprof.profiler.schemes.tpp.planner import Drafter, choose, exactly, prepared
+from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
+from simprof.simulator.values import dataclass
+
+
+class Parts(NamedTuple):
+    """Which parts of PPP a plan has, with their thresholds; 0 switches one off."""
+
+    unit_flow: int  # Paths that the program executes by the edge profile
+    share: float = 0.1  # Percent of these below which an edge is cold
+    limit: int = 4000  # Most hot paths of a routine
+    numbering: Numbering = Numbering.SMART
+    free: bool = True  # Whether poison is free
+    pushes: bool = True  # Whether code moves past cold edges
+    skip: float = 75.0  # Percent of definite flow from which on a routine is left out
+
+
+@dataclass(frozen=True, kw_only=True)
+class PppPlan(TppPlan):
+    """Practical path instrumentation of one routine."""
+
+    graphs: PracticalGraphs
+    unit_flow: int  # Of the program
+    numbered: Numbering
+    tree_by: tuple[float, ...]  # Weights that chose the spanning tree, by edge id
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the path profile as `tpp` does, and say how much of it may be too much."""
+        # "pushed_paths" is a bound: no edge profile tells which of them turned cold before.
+        reading = super().read(counters)
+        pushed = self.pushed
+        if not pushed:
+            return reading
+        lost = {**reading.lost, "pushed_paths": pushed}
+        inferred = {**reading.inferred, "pushed_paths": pushed}
+        return Reading(
+            reading.edges, reading.blocks, reading.paths, reading.partial, lost, inferred
+        )
+
+    @property
+    def pushed(self) -> int:
+        """The most executions of cold paths that are counted as hot, by the edge profile."""
+        if self.plan.table is CounterTable.NONE:
+            return 0
+        edges = self.graphs.pushed_past(self.plan.counted_region, self.static_region)
+        return sum(self.edge_profile[edge] for edge in edges)
+
+    def cold_paths(self, paths: dict[int, int], inferred: ObviousCounts) -> tuple[int, int]:
+        if not self.graphs.free:
+            return super().cold_paths(paths, inferred)
+        beyond = [counter for counter in paths if counter >= self.numbering.total]
+        counted = sum(paths.pop(counter) for counter in beyond)
+        if self.plan.table is CounterTable.NONE:  # `inferred` has all
+            return counted, inferred.cold
+        edges = self.graphs.unseen(self.plan.counted_region)
+        return counted, inferred.cold + sum(self.edge_profile[edge] for edge in edges)
+
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
+        block, graphs = end.block, self.graphs
+        counted = block in self.plan.counted_region
+        if graphs.pushes and block in graphs.poisoned and (counted or block in self.static_region):
+            return None  # It may have come over a cold edge that nothing was kept from.
+        number = end.last or 0
+        if not counted and block in graphs.kept_vertices & graphs.poisoned:
+            number = end.registers[0] + self.increments.potential[block]
+        if graphs.free and number >= self.numbering.total:
+            return None
+        return super().decode_partial(end)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {
+            "unit_flow": self.unit_flow,
+            "counters": self.plan.path_counters,
+            "pushed_paths": self.pushed,
+        }
+
+    def validate_tree(self) -> None:
+        if self.numbered is Numbering.SMART:
+            self.tree.validate()
+            self.increments.validate(self.tree, self.numbering.values, _root(self.cfg))
+            assert self.increments.increments == self.numbering.values, "values are not on edges"
+            return
+        self.tree.validate()
+        by = tree_weights(self.obvious, self.tree_by)
+        self.tree.validate_maximum(self.dag.edge_weights(by))
+        self.increments.validate(self.tree, self.numbering.values)
+
+    def validate(self) -> None:
+        super().validate()
+        if not (self.graphs.free and self.plan.table is CounterTable.ARRAY):
+            return
+        # The extremes of poisoned registers, by the increments alone.
+        low, high = {self.cfg.exit: 0}, {self.cfg.exit: 0}
+        target, increments = self.dag.columns.target, self.increments.increments
+        for vertex in reversed(self.dag.topological):
+            if edges := self.dag.out_edges[vertex]:
+                low[vertex] = min(increments[e] + low[target[e]] for e in edges)
+                high[vertex] = max(increments[e] + high[target[e]] for e in edges)
+        total, root = self.numbering.total, self.increments.root
+        edges_of = self.cfg.edges
+        for edge, group in self.plan.actions.items():
+            last = group[-1]
+            if edge not in self.dag.real and isinstance(last, SetRegister) and last.constant:
+                vertex = edges_of[edge].target
+                if vertex in self.dag.entry_dummy:
+                    continue
+                least, most = (last.constant + each[vertex] + root for each in (low, high))
+                assert total <= least <= most < self.plan.path_counters, (
+                    f"poison on edge {edge} counts in {least}..{most}"
+                )
+
+
+def _root(cfg: ControlFlowGraph) -> tuple[int, int]:
+    return cfg.exit, cfg.entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class PracticalDrafter(Drafter):
+    """Makes plans of one routine that differ in what is cold and in the path limit."""
+
+    parts: Parts
+    tree_by: tuple[float, ...]  # Weights that choose the spanning tree, by edge id
+
+    def graphs(self, hot: Dag, kept: Dag, split: int | None) -> HotGraphs:
+        parts = self.parts
+        return PracticalGraphs(hot, kept, not parts.free, False, split, parts.free, parts.pushes)
+
+    def numbered(
+        self, kept: Dag, obvious: ObviousPaths
+    ) -> tuple[PathNumbering, SpanningTree, ChordIncrements]:
+        if self.parts.numbering is Numbering.EPP:
+            return super().numbered(kept, obvious)
+        columns, numbering = kept.columns, number_by_weight(kept, self.profile)
+        if self.parts.numbering is Numbering.TREE:
+            tree = dag_tree(kept, tree_weights(obvious, self.tree_by))
+            return numbering, tree, chord_increments(tree, numbering.values)
+        ends = tuple(zip(columns.source, columns.target, strict=True))
+        inside = tuple(not value for value in numbering.values)
+        tree = SpanningTree(kept.vertex_count, ends, inside, frozenset(), None)
+        return numbering, tree, chord_increments(tree, numbering.values, _root(self.cfg))
+
+    def needs_code(self, obvious: ObviousPaths) -> bool:
+        # Where nothing is hot there is no code either, unless all is as under `tpp`.
+        if self.parts.free or self.parts.share or self.parts.limit:
+            return bool(obvious.kept)
+        return super().needs_code(obvious)
+
+    def counted(
+        self,
+        graphs: HotGraphs,
+        placement: Placement,
+        hashed: bool,
+        numbering: PathNumbering,
+        increments: ChordIncrements,
+    ) -> tuple[Actions, int]:
+        assert isinstance(graphs, PracticalGraphs)
+        return graphs.practical_actions(placement, hashed, numbering, increments.potential)
+
+    def made(self, **parts: Any) -> TppPlan:
+        return PppPlan(
+            **parts,
+            unit_flow=self.parts.unit_flow,
+            numbered=self.parts.numbering,
+            tree_by=self.tree_by,
+        )
+
+
+def plan_ppp(
+    cfg: ControlFlowGraph,
+    edge_counts: Sequence[int],
+    parts: Parts,
+    *,
+    cold: float,
+    loop: float,
+    weights: Sequence[float] | None = None,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+    table: CounterTable | None = None,
+) -> TppPlan | PredictedPlan:
+    """Plan practical path profiling of any graph; parameters as of `tpp.planner.plan_tpp`.
+
+    The spanning tree of smart numbering is the heaviest by `weights`, or by the edge profile where
+    they are None.
+    """
+    profile, limits = measured(cfg, edge_counts), (path_limit, total_limit)
+    if parts.skip:
+        known = given_weights(cfg, weights)
+        share = exactly(parts.skip)
+        left_out = predict(cfg, profile, share, parts.unit_flow, known, limits)
+        if left_out is not None:
+            return left_out
+    tree_by = given_weights(cfg, weights)
+    if parts.numbering is Numbering.TREE and weights is None:
+        tree_by = profile
+    rules = Rules(cold_counter=not parts.free)
+    make = partial(PracticalDrafter, parts=parts, tree_by=tree_by)
+    draft, local = prepared(cfg, edge_counts, cold, loop, weights, table, rules, make)
+    share = exactly(parts.share)
+    if share:
+        cold_at = partial(_cold_at, cfg, profile, parts.unit_flow, share)
+        chosen = choose(draft, lambda: local() | cold_at(), True, *limits)
+    else:
+        chosen = choose(draft, local, False, *limits)
+    share = share or exactly(float(GLOBAL.default))
+    while parts.limit and _is_beyond(chosen, parts.limit) and share <= _EVERYTHING:
+        share *= 2
+        cold_at = partial(_cold_at, cfg, profile, parts.unit_flow, share)
+        chosen = choose(draft, lambda: local() | cold_at(), True, *limits)  # noqa: B023
+    return chosen
+
+
+_EVERYTHING = 100  # Percent of all path executions: no edge has more.
+
+
+def _is_beyond(plan: TppPlan, limit: int) -> bool:
+    return plan.natural is CounterTable.HASH or plan.numbering.total > limit
+
+
+def _cold_at(
+    cfg: ControlFlowGraph, profile: Sequence[int], unit_flow: int, share: Fraction
+) -> frozenset[int]:
+    """Return the edges that are cold by the global criterion; `share` is in percent."""
+    dfs = depth_first(cfg)
+    live = live_edges(cfg, dfs) - dfs.self_loops  # which are on no path
+    return frozenset(edge for edge in live if 100 * profile[edge] < share * unit_flow)

@@ -1,0 +1,131 @@
+"""What `ppp` puts on cold edges: free poison, and nothing that keeps code from moving past them.
+
+Terms
+-----
+free poison
+    Where a cold path comes to the kept graph, at vertex w, the path register is set so that all
+    sums of increments from there end beyond the last path's number: N - lo(w), with N paths and
+    lo(w) the least sum of increments from w to EXIT. The values of the edges from w add up to
+    0 .. NumPaths(w) - 1, and potentials make increments of them (`spanning`), so lo(w) is the
+    potential of w, and a poisoned register counts in N .. N + NumPaths(w) - 1. No count tests it.
+    An array has so many counters more; together they are the counter of cold paths.
+pushed past
+    Cold edges keep no initialisation and no count from moving (PPP). Where a count has moved up
+    past a cold edge, the cold path that takes the edge is counted as a hot one; so is a cold path
+    that comes to where the register is still to be set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from simprof.profiler.graphs.cfg import Edge
+from simprof.profiler.graphs.numbering import PathNumbering
+from simprof.profiler.plan.actions import Action, SetRegister
+from simprof.profiler.plan.placement import Detours, Placement
+from simprof.profiler.schemes.tpp.actions import CountColdPath, Poison
+from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
+from simprof.simulator.values import dataclass
+
+
+@dataclass(frozen=True)
+class PracticalGraphs(HotGraphs):
+    """The two graphs that decide what happens on which edge."""
+
+    free: bool = True  # Whether poison is free
+    pushes: bool = True  # Whether code moves past cold edges
+
+    @cached_property
+    def _cold(self) -> tuple[tuple[Edge, bool, bool], ...]:
+        """Edges that the kept graph lacks: whether a path turns, or ends, cold there, and whether
+        one comes from there, or begins there, cold.
+        """
+        last, first, real = self.hot.exit_dummy, self.hot.entry_dummy, self.hot.real
+        return tuple(
+            (edge, edge.source not in last, edge.target not in first)
+            if ends
+            else (edge, edge.id not in real, edge.id not in real)
+            for edge, ends in self.left_out
+        )
+
+    @cached_property
+    def detours(self) -> Detours:
+        """What no initialisation and no count is moved past."""
+        if not self.pushes:
+            return self.ways
+        # What obvious paths take is not cold, and nothing moves past it.
+        last, first = self.kept.exit_dummy, self.kept.entry_dummy
+        leaves = {e.source for e, cold, _ in self._cold if not cold and e.source not in last}
+        joins = {e.target for e, _, cold in self._cold if not cold and e.target not in first}
+        return Detours(self.ways.joins & joins, self.ways.leaves & leaves)
+
+    def start(self, edge: Edge, ends: bool, counted: frozenset[int]) -> Action | None:
+        """What keeps the path that leads on from `edge` from being taken for a hot one."""
+        if not self.free:
+            return super().start(edge, ends, counted)
+        target = edge.target
+        hot = target in self.hot.entry_dummy if ends else edge.id in self.hot.real
+        if hot or target == self.hot.cfg.exit:
+            return None
+        if target in counted:
+            return CountColdPath()  # nothing counts it later
+        # How far poison must be from the numbers depends on where the path comes to the kept graph.
+        return Poison() if target in self.kept_vertices else None
+
+    def tested(self, action: Action, hashed: bool) -> Action:
+        """What is done in place of an action where poison may be met."""
+        return action if self.free else super().tested(action, hashed)
+
+    def poisoning_edges(self, placement: Placement) -> dict[int, int]:
+        """Return the edges that poison the register, and where they lead."""
+        counted, static = placement.counted_region, placement.static_region
+        starts = ((edge, self.start(edge, ends, counted)) for edge, ends in self.left_out)
+        return {
+            edge.id: edge.target
+            for edge, action in starts
+            # Where the register is still to be set, poison would be lost.
+            if isinstance(action, Poison) and edge.target not in static
+        }
+
+    def practical_actions(
+        self,
+        placement: Placement,
+        hashed: bool,
+        numbering: PathNumbering,
+        potential: Sequence[int],
+    ) -> tuple[Actions, int]:
+        """Return what is done on edges, and how many counters an array has."""
+        poisoned, total = self.poisoning_edges(placement), numbering.total
+        made: Actions = {}
+        for edge, group in self.actions(placement, hashed).items():
+            kept = [action for action in group if edge in poisoned or action != Poison()]
+            if self.free and edge in poisoned:
+                poison = SetRegister(total - potential[poisoned[edge]])
+                kept = [poison if action == Poison() else action for action in kept]
+            if kept:
+                made[edge] = tuple(kept)
+        places = poisoned.values() if self.free else ()
+        return made, total + max((numbering.num_paths[vertex] for vertex in places), default=0)
+
+    def pushed_past(self, counted: frozenset[int], static: frozenset[int]) -> Iterator[int]:
+        """Yield the edges, once for each reason, whose crossings bound how many executions of cold
+        paths are counted as hot: each wrong count is of the last path that comes from such an edge
+        to where the register is set, or of the first that leaves by one where all is counted.
+        """
+        for edge, leaves, joins in self._cold:
+            if leaves and edge.source in counted:
+                yield edge.id
+            if joins and edge.target in static:
+                yield edge.id
+
+    def unseen(self, counted: frozenset[int]) -> Iterator[int]:
+        """Yield the edges whose crossings are ends of cold paths that nothing counts, if poison is
+        free: paths end at them, or lead from them to where others have been counted.
+        """
+        source = self.hot.cfg.ends[0]
+        yield from (edge for edge in self.cold_ends if source[edge] not in counted)
+        for edge, ends in self.left_out:
+            entered = isinstance(self.start(edge, ends, counted), CountColdPath)
+            if entered and (ends or edge.source not in counted):
+                yield edge.id
