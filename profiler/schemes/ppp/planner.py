@@ -96,15 +96,20 @@ class PppPlan(TppPlan):
         edges = self.graphs.pushed_past(self.plan.counted_region, self.static_region)
         return sum(self.edge_profile[edge] for edge in edges)
 
-    def cold_paths(self, paths: dict[int, int], inferred: ObviousCounts) -> tuple[int, int]:
+    def cold_paths(
+        self, counters: RoutineCounters, paths: dict[int, int], inferred: ObviousCounts
+    ) -> tuple[int, int]:
         if not self.graphs.free:
-            return super().cold_paths(paths, inferred)
+            return super().cold_paths(counters, paths, inferred)
         beyond = [counter for counter in paths if counter >= self.numbering.total]
         counted = sum(paths.pop(counter) for counter in beyond)
         if self.plan.table is CounterTable.NONE:  # `inferred` has all
             return counted, inferred.cold
         edges = self.graphs.unseen(self.plan.counted_region)
-        return counted, inferred.cold + sum(self.edge_profile[edge] for edge in edges)
+        unseen = sum(self.edge_profile[edge] for edge in edges)
+        region = self.plan.counted_region
+        ended = (e.count for e in counters.unfinished if e.last is None and e.block in region)
+        return counted, inferred.cold + max(unseen - sum(ended), 0)
 
     def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
         block, graphs = end.block, self.graphs

@@ -154,7 +154,7 @@ class TppPlan(PathCountingPlan):
             else:
                 partial[record] += end.count
         inferred = self.obvious_counts(self.edge_profile)
-        counted, uncounted = self.cold_paths(paths, inferred)
+        counted, uncounted = self.cold_paths(counters, paths, inferred)
         cold = counted + uncounted
         lost = {"unknown_unfinished": unknown, "overcounted_paths": inferred.overcounted}
         kept = {name: count for name, count in lost.items() if count}
@@ -169,7 +169,9 @@ class TppPlan(PathCountingPlan):
             },
         )
 
-    def cold_paths(self, paths: dict[int, int], inferred: ObviousCounts) -> tuple[int, int]:
+    def cold_paths(
+        self, counters: RoutineCounters, paths: dict[int, int], inferred: ObviousCounts
+    ) -> tuple[int, int]:
         """Take the executions of cold paths out of `paths`, counts by path counter. Return how many
         were counted, and how many more there were by the edge profile.
         """
