@@ -72,6 +72,15 @@ class PathCountingPlan(BasicPlan):
     def _decode(self, path_id: int) -> PathRecord:
         return path_record(self.dag, self.numbering.decode(path_id))
 
+    def dag_path(self, blocks: Sequence[int], edges: Sequence[int]) -> tuple[int, ...]:
+        """Return the dag edges, from ENTRY to EXIT, of a path given as in `PathRecord`."""
+        path = [self.dag.real[edge] for edge in edges]
+        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
+            path.insert(0, self.dag.entry_dummy[blocks[0]])
+        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
+            path.append(self.dag.exit_dummy[blocks[-1]])
+        return tuple(path)
+
     def all_paths(self) -> Iterator[PathRecord]:
         """Yield every path that a counter counts, in the order of `numbering`."""
         return (path_record(self.dag, path) for path in self.numbering.paths())
@@ -138,15 +147,6 @@ class AcyclicPathPlan(ExactPathPlan, ABC):
     def blocks_of_all_paths(self) -> int | None:
         """How many blocks all paths have together."""
         return self.numbering.blocks_of_all_paths()
-
-    def dag_path(self, blocks: Sequence[int], edges: Sequence[int]) -> tuple[int, ...]:
-        """Return the dag edges, from ENTRY to EXIT, of a path given as in `PathRecord`."""
-        path = [self.dag.real[edge] for edge in edges]
-        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
-            path.insert(0, self.dag.entry_dummy[blocks[0]])
-        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
-            path.append(self.dag.exit_dummy[blocks[-1]])
-        return tuple(path)
 
     def edge_counts(
         self,

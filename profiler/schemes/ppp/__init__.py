@@ -19,7 +19,7 @@ from simprof.profiler.schemes.definition import (
     flag,
     registers_of_paths,
 )
-from simprof.profiler.schemes.tpp import COLD, FIRST, LOOP
+from simprof.profiler.schemes.tpp import COLD, FIRST, LOOP, percentage
 from simprof.simulator.errors import UsageError
 
 
@@ -31,17 +31,13 @@ class Numbering(StrEnum):
     EPP = "epp"  # EPP's, moved off a spanning tree, as `tpp` does
 
 
-GLOBAL = SchemeOption(
+GLOBAL = percentage(
     name="global_cold",
-    kind=float,
     default=0.1,
     help="percentage of the program's path executions below which an edge is cold in any routine; "
     "0: cold edges are left out as tpp does.",
-    hint="give a percentage from 0 to 100",
     metavar="G",
     word="global",
-    least=0,
-    greatest=100,
 )
 LIMIT = SchemeOption(
     name="hot_limit",
@@ -67,17 +63,14 @@ TESTED = flag(
 NO_PUSHING = flag(
     "no_pushing", "move nothing past cold edges, so that no cold path is counted as a hot one."
 )
-SKIP = SchemeOption(
+SKIP = percentage(
     name="skip",
-    kind=float,
     default=75.0,
     help="percentage of a routine's path executions that, once the edge profile determines them, "
     "leave it without code; 0: none is left.",
-    hint="give a percentage from 0 to 100",
     metavar="S",
-    least=0,
-    greatest=100,
 )
+PARTS = (GLOBAL, LIMIT, NUMBERING, TESTED, NO_PUSHING, SKIP)  # As of `planner.Parts`
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
@@ -85,23 +78,16 @@ def _plan(order: PlanOrder) -> RoutinePlan:
 
     if order.edge_counts is None or order.unit_flow is None:
         raise UsageError("ppp needs an edge profile: give one with --edge-profile")
-    parts = Parts(
-        unit_flow=order.unit_flow,
-        share=GLOBAL.of(order.options),
-        limit=LIMIT.of(order.options),
-        numbering=NUMBERING.of(order.options),
-        free=not TESTED.of(order.options),
-        pushes=not NO_PUSHING.of(order.options),
-        skip=SKIP.of(order.options),
-    )
+    chosen = order.options
+    parts = Parts(order.unit_flow, *[option.of(chosen) for option in PARTS])
     return plan_ppp(
         order.cfg,
         order.edge_counts,
         parts,
-        cold=COLD.of(order.options),
-        loop=LOOP.of(order.options),
+        cold=COLD.of(chosen),
+        loop=LOOP.of(chosen),
         weights=order.weights,
-        path_limit=order.options.path_limit,
+        path_limit=chosen.path_limit,
         table=order.table,
     )
 
@@ -118,19 +104,7 @@ PPP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(
-        COLD,
-        LOOP,
-        GLOBAL,
-        LIMIT,
-        NUMBERING,
-        TESTED,
-        NO_PUSHING,
-        SKIP,
-        FIRST,
-        REGISTERS,
-        LAYOUT,
-    ),
+    options=(COLD, LOOP, *PARTS, FIRST, REGISTERS, LAYOUT),
     registers=registers_of_paths,
     guided=ProfileKind.EDGES,
     whole_program=True,

@@ -19,6 +19,7 @@ is derived here is said to be. Steps, each of which an option switches off:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
@@ -40,7 +41,6 @@ from simprof.profiler.graphs.spanning import (
     given_weights,
     measured,
 )
-from simprof.profiler.plan.actions import SetRegister
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.placement import Placement
 from simprof.profiler.plan.plan import CounterTable
@@ -61,8 +61,8 @@ class Parts(NamedTuple):
     share: float = 0.1  # Percent of these below which an edge is cold
     limit: int = 4000  # Most hot paths of a routine
     numbering: Numbering = Numbering.SMART
-    free: bool = True  # Whether poison is free
-    pushes: bool = True  # Whether code moves past cold edges
+    tested: bool = False  # Whether counts test for poison, which is free otherwise
+    no_pushing: bool = False  # Whether code stays on its side of cold edges
     skip: float = 75.0  # Percent of definite flow from which on a routine is left out
 
 
@@ -72,20 +72,16 @@ class PppPlan(TppPlan):
 
     graphs: PracticalGraphs
     unit_flow: int  # Of the program
-    numbered: Numbering
-    tree_by: tuple[float, ...]  # Weights that chose the spanning tree, by edge id
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the path profile as `tpp` does, and say how much of it may be too much."""
         # "pushed_paths" is a bound: no edge profile tells which of them turned cold before.
         reading = super().read(counters)
-        pushed = self.pushed
-        if not pushed:
+        if not (pushed := self.pushed):
             return reading
-        lost = {**reading.lost, "pushed_paths": pushed}
-        inferred = {**reading.inferred, "pushed_paths": pushed}
-        return Reading(
-            reading.edges, reading.blocks, reading.paths, reading.partial, lost, inferred
+        more = {"pushed_paths": pushed}
+        return replace(
+            reading, lost={**reading.lost, **more}, inferred={**reading.inferred, **more}
         )
 
     @property
@@ -105,9 +101,8 @@ class PppPlan(TppPlan):
         counted = sum(paths.pop(counter) for counter in beyond)
         if self.plan.table is CounterTable.NONE:  # `inferred` has all
             return counted, inferred.cold
-        edges = self.graphs.unseen(self.plan.counted_region)
-        unseen = sum(self.edge_profile[edge] for edge in edges)
         region = self.plan.counted_region
+        unseen = sum(self.edge_profile[edge] for edge in self.graphs.unseen(region))
         ended = (e.count for e in counters.unfinished if e.last is None and e.block in region)
         return counted, inferred.cold + max(unseen - sum(ended), 0)
 
@@ -131,43 +126,12 @@ class PppPlan(TppPlan):
         }
 
     def validate_tree(self) -> None:
-        if self.numbered is Numbering.SMART:
-            self.tree.validate()
-            self.increments.validate(self.tree, self.numbering.values, _root(self.cfg))
-            assert self.increments.increments == self.numbering.values, "values are not on edges"
+        if self.tree.root_edge is not None:
+            super().validate_tree()
             return
         self.tree.validate()
-        by = tree_weights(self.obvious, self.tree_by)
-        self.tree.validate_maximum(self.dag.edge_weights(by))
-        self.increments.validate(self.tree, self.numbering.values)
-
-    def validate(self) -> None:
-        super().validate()
-        if not (self.graphs.free and self.plan.table is CounterTable.ARRAY):
-            return
-        # The extremes of poisoned registers, by the increments alone.
-        low, high = {self.cfg.exit: 0}, {self.cfg.exit: 0}
-        target, increments = self.dag.columns.target, self.increments.increments
-        for vertex in reversed(self.dag.topological):
-            if edges := self.dag.out_edges[vertex]:
-                low[vertex] = min(increments[e] + low[target[e]] for e in edges)
-                high[vertex] = max(increments[e] + high[target[e]] for e in edges)
-        total, root = self.numbering.total, self.increments.root
-        edges_of = self.cfg.edges
-        for edge, group in self.plan.actions.items():
-            last = group[-1]
-            if edge not in self.dag.real and isinstance(last, SetRegister) and last.constant:
-                vertex = edges_of[edge].target
-                if vertex in self.dag.entry_dummy:
-                    continue
-                least, most = (last.constant + each[vertex] + root for each in (low, high))
-                assert total <= least <= most < self.plan.path_counters, (
-                    f"poison on edge {edge} counts in {least}..{most}"
-                )
-
-
-def _root(cfg: ControlFlowGraph) -> tuple[int, int]:
-    return cfg.exit, cfg.entry
+        self.increments.validate(self.tree, self.numbering.values, (self.cfg.exit, self.cfg.entry))
+        assert self.increments.increments == self.numbering.values, "values are not on edges"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,11 +139,10 @@ class PracticalDrafter(Drafter):
     """Makes plans of one routine that differ in what is cold and in the path limit."""
 
     parts: Parts
-    tree_by: tuple[float, ...]  # Weights that choose the spanning tree, by edge id
 
     def graphs(self, hot: Dag, kept: Dag, split: int | None) -> HotGraphs:
-        parts = self.parts
-        return PracticalGraphs(hot, kept, not parts.free, False, split, parts.free, parts.pushes)
+        tested, pushes = self.parts.tested, not self.parts.no_pushing
+        return PracticalGraphs(hot, kept, tested, False, split, not tested, pushes)
 
     def numbered(
         self, kept: Dag, obvious: ObviousPaths
@@ -188,16 +151,20 @@ class PracticalDrafter(Drafter):
             return super().numbered(kept, obvious)
         columns, numbering = kept.columns, number_by_weight(kept, self.profile)
         if self.parts.numbering is Numbering.TREE:
-            tree = dag_tree(kept, tree_weights(obvious, self.tree_by))
+            tree = dag_tree(kept, tree_weights(obvious, self.weights))
             return numbering, tree, chord_increments(tree, numbering.values)
         ends = tuple(zip(columns.source, columns.target, strict=True))
         inside = tuple(not value for value in numbering.values)
         tree = SpanningTree(kept.vertex_count, ends, inside, frozenset(), None)
-        return numbering, tree, chord_increments(tree, numbering.values, _root(self.cfg))
+        return (
+            numbering,
+            tree,
+            chord_increments(tree, numbering.values, (self.cfg.exit, self.cfg.entry)),
+        )
 
     def needs_code(self, obvious: ObviousPaths) -> bool:
         # Where nothing is hot there is no code either, unless all is as under `tpp`.
-        if self.parts.free or self.parts.share or self.parts.limit:
+        if not self.parts.tested or self.parts.share or self.parts.limit:
             return bool(obvious.kept)
         return super().needs_code(obvious)
 
@@ -213,12 +180,7 @@ class PracticalDrafter(Drafter):
         return graphs.practical_actions(placement, hashed, numbering, increments.potential)
 
     def made(self, **parts: Any) -> TppPlan:
-        return PppPlan(
-            **parts,
-            unit_flow=self.parts.unit_flow,
-            numbered=self.parts.numbering,
-            tree_by=self.tree_by,
-        )
+        return PppPlan(**parts, unit_flow=self.parts.unit_flow)
 
 
 def plan_ppp(
@@ -235,37 +197,31 @@ def plan_ppp(
 ) -> TppPlan | PredictedPlan:
     """Plan practical path profiling of any graph; parameters as of `tpp.planner.plan_tpp`.
 
-    The spanning tree of smart numbering is the heaviest by `weights`, or by the edge profile where
-    they are None.
+    Where `weights` are None they are the edge profile, but BL94's heuristic for EPP's numbering.
     """
     profile, limits = measured(cfg, edge_counts), (path_limit, total_limit)
+    if weights is None and parts.numbering is not Numbering.EPP:
+        weights = profile
     if parts.skip:
-        known = given_weights(cfg, weights)
-        share = exactly(parts.skip)
+        known, share = given_weights(cfg, weights), exactly(parts.skip)
         left_out = predict(cfg, profile, share, parts.unit_flow, known, limits)
         if left_out is not None:
             return left_out
-    tree_by = given_weights(cfg, weights)
-    if parts.numbering is Numbering.TREE and weights is None:
-        tree_by = profile
-    rules = Rules(cold_counter=not parts.free)
-    make = partial(PracticalDrafter, parts=parts, tree_by=tree_by)
+    rules, make = Rules(cold_counter=parts.tested), partial(PracticalDrafter, parts=parts)
     draft, local = prepared(cfg, edge_counts, cold, loop, weights, table, rules, make)
+
+    def without(share: Fraction) -> TppPlan:
+        return choose(
+            draft, lambda: local() | _cold_at(cfg, profile, parts.unit_flow, share), True, *limits
+        )
+
     share = exactly(parts.share)
-    if share:
-        cold_at = partial(_cold_at, cfg, profile, parts.unit_flow, share)
-        chosen = choose(draft, lambda: local() | cold_at(), True, *limits)
-    else:
-        chosen = choose(draft, local, False, *limits)
+    chosen = without(share) if share else choose(draft, local, False, *limits)
     share = share or exactly(float(GLOBAL.default))
-    while parts.limit and _is_beyond(chosen, parts.limit) and share <= _EVERYTHING:
+    while parts.limit and _is_beyond(chosen, parts.limit) and share <= 100:  # no edge has more
         share *= 2
-        cold_at = partial(_cold_at, cfg, profile, parts.unit_flow, share)
-        chosen = choose(draft, lambda: local() | cold_at(), True, *limits)  # noqa: B023
+        chosen = without(share)
     return chosen
-
-
-_EVERYTHING = 100  # Percent of all path executions: no edge has more.
 
 
 def _is_beyond(plan: TppPlan, limit: int) -> bool:

@@ -22,10 +22,10 @@ from simprof.profiler.schemes.definition import (
 )
 from simprof.simulator.errors import UsageError
 
-_percentage = partial(
+percentage = partial(
     SchemeOption, kind=float, hint="give a percentage from 0 to 100", least=0, greatest=100
 )
-COLD = _percentage(
+COLD = percentage(
     name="cold",
     default=5.0,  # TPP(5, 15): "a good trade-off between accuracy and overhead" (TPP 5.1)
     help="percentage of its source's executions below which an edge is cold.",
@@ -38,7 +38,7 @@ def _loop_fallback(options: Mapping[str, OptionValue]) -> OptionValue:
     return LOOP.default if options["cold"] else 0.0
 
 
-LOOP = _percentage(
+LOOP = percentage(
     name="loop",
     default=15.0,
     help="percentage of its head's executions below which entries disconnect a loop.",

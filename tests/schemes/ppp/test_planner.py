@@ -27,7 +27,7 @@ from tests.oracles.tpp import Key, ending, hot_paths, tally, uncounted_paths
 from tests.schemes.tpp.test_planner import check_plan, crossings, routine
 from tests.support.figures import edge, letters, named, walk
 
-NOTHING = Parts(0, 0.0, 0, Numbering.EPP, False, False, 0.0)
+NOTHING = Parts(0, 0.0, 0, Numbering.EPP, True, True, 0.0)
 
 
 def some_walks(rng: random.Random, cfg: ControlFlowGraph) -> list[tuple[int, ...]]:
@@ -46,8 +46,8 @@ def parts_of(rng: random.Random, cfg: ControlFlowGraph, counts: Sequence[int]) -
         share=rng.choice([0.0, 0.1, 2.0, 10.0, 30.0]),
         limit=rng.choice([0, 0, 1, 3, 4000]),
         numbering=rng.choice(list(Numbering)),
-        free=rng.random() < 0.75,
-        pushes=rng.random() < 0.5,
+        tested=rng.random() < 0.25,
+        no_pushing=rng.random() < 0.5,
         skip=0.0,
     )
 
@@ -77,8 +77,8 @@ def check_random(seed: int) -> None:
     parts, given = parts_of(rng, cfg, counts), options(rng)
     plan = planned(cfg, counts, parts, **given)
     check_cold(cfg, plan, parts, given["cold"])
-    if not parts.pushes and (parts.free or not (parts.share or parts.limit)):
-        check_plan(cfg, plan, walks, cold_counter=not parts.free)
+    if parts.no_pushing and (not parts.tested or not (parts.share or parts.limit)):
+        check_plan(cfg, plan, walks, cold_counter=parts.tested)
     check_counts(cfg, plan, walks)
     check_poison(cfg, plan, walks)
 
@@ -197,7 +197,7 @@ def test_poison_is_as_far_from_the_numbers_as_it_must_be(seed: int) -> None:
     cfg = routine(rng)
     walks = skewed_walks(rng, cfg)
     counts = crossings(cfg, walks)
-    parts = replace_parts(parts_of(rng, cfg, counts), free=True, pushes=False, share=10.0)
+    parts = replace_parts(parts_of(rng, cfg, counts), tested=False, no_pushing=True, share=10.0)
     plan = planned(cfg, counts, parts, cold=20, loop=0, table=CounterTable.ARRAY)
     if plan.plan.table is CounterTable.NONE:
         return
@@ -389,7 +389,7 @@ def crossed() -> tuple[ControlFlowGraph, list[ExecutedWalk]]:
 def test_pushed_counts_are_before_cold_edges(pushes: bool) -> None:
     cfg, walks = crossed()
     counts = [sum(w.count for w in walks if e.id in w.edges) for e in cfg.edges]
-    parts = Parts(100, share=2.0, skip=0.0, pushes=pushes)
+    parts = Parts(100, share=2.0, skip=0.0, no_pushing=not pushes)
     plan = planned(cfg, counts, parts, cold=0, loop=0)
     plan.validate()
     reading = plan.read(execute(cfg, plan.plan, walks))
