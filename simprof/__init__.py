@@ -12,6 +12,8 @@ to_networkx, from_networkx
     Control-flow graphs as networkx graphs, and back.
 load, save
     Profile files.
+quality
+    How good one profile is by another.
 
 The command line's options are keyword arguments, with `_` for `-`; `docs/API.md` is a tour. What
 they check is what the command line checks, with the same messages: every error that simprof
@@ -47,18 +49,19 @@ if TYPE_CHECKING:
         recover,
         to_networkx,
     )
-    from simprof._programs import compare, load, run, save
+    from simprof._programs import compare, load, quality, run, save
     from simprof._results import Comparison, Measurement
     from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+    from simprof.profiler.profiles.measures import Quality
     from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
     from simprof.simulator.errors import SimulatorError as SimprofError
     from simprof.simulator.errors import UsageError
 
-__all__ = ["call_graph", "compare", "from_networkx", "load", "plan", "recover", "run", "save"]
-__all__ += ["to_networkx"]
+__all__ = ["call_graph", "compare", "from_networkx", "load", "plan", "quality", "recover", "run"]
+__all__ += ["save", "to_networkx"]
 __all__ += ["Comparison", "Measurement", "PlannedEdge", "PlannedGraph", "RecoveredProgram"]
 __all__ += ["Block", "ControlFlowGraph", "Edge", "EdgeCount", "EdgeKind", "PathCount"]
-__all__ += ["RoutineProfile", "SimprofError", "UsageError"]
+__all__ += ["Quality", "RoutineProfile", "SimprofError", "UsageError"]
 
 _HOMES = {
     "simprof.profiler.graphs.cfg": "Block ControlFlowGraph Edge EdgeKind",
@@ -67,7 +70,8 @@ _HOMES = {
         "PlannedEdge PlannedGraph RecoveredProgram call_graph from_networkx plan recover "
         "to_networkx"
     ),
-    "simprof._programs": "compare load run save",
+    "simprof._programs": "compare load quality run save",
+    "simprof.profiler.profiles.measures": "Quality",
     "simprof._results": "Comparison Measurement",
     "simprof.simulator.errors": "UsageError",
 }

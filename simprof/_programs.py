@@ -18,6 +18,7 @@ from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from simprof._results import Comparison, Measurement
+    from simprof.profiler.profiles.measures import Quality
     from simprof.profiler.request.request import RunRequest, SchemeOptions, Setting
     from simprof.profiler.session.observation import SchemeComparison
 
@@ -213,6 +214,40 @@ def save(measurement: Measurement, profile: StrPath) -> None:
     if not isinstance(measurement, RunMeasurement):
         raise wrong("measurement", "a Measurement, as run, compare and load give", measurement)
     storage.save(measurement, file_path(profile, "profile"))
+
+
+def quality(
+    profile: Measurement, truth: Measurement, *, hot: float = 0.125, flow: str = "branch"
+) -> Quality:
+    """Say how good a profile is by another one of the same program, as `simprof diff` does.
+
+    - `truth`: The profile that is taken as exact: `pp`'s, or any.
+    - `hot`: Percent of all flow above which a path is hot.
+    - `flow`: What an execution of a path weighs: "unit", its branches ("branch") or its blocks
+      ("block").
+
+    Raises SimprofError if the programs differ, or an option has a value that it cannot have.
+
+    Examples
+    --------
+    >>> import simprof
+    >>> edges, paths = (simprof.run("fixtures/bin/v9/control.elf", mode) for mode in ("qpt2", "pp"))
+    >>> found = simprof.quality(edges, paths)
+    >>> f"{found.accuracy:.2%} {found.coverage:.2%} {found.edge_overlap:.2%}"
+    '43.82% 40.67% 100.00%'
+    """
+    from simprof.profiler.profiles.measures import Flow
+    from simprof.profiler.profiles.profile import RunMeasurement
+    from simprof.profiler.reports.quality import judge
+
+    for name, each in (("profile", profile), ("truth", truth)):
+        if not isinstance(each, RunMeasurement):
+            raise wrong(name, "a Measurement, as run, compare and load give", each)
+    if isinstance(hot, bool) or not isinstance(hot, int | float) or not 0 <= hot <= 100:
+        raise wrong("hot", "a percentage from 0 to 100", hot)
+    if flow not in tuple(Flow):
+        raise wrong("flow", "one of unit, branch, block", flow)
+    return judge(profile, truth, hot=hot, flow=Flow(flow))
 
 
 @contextmanager

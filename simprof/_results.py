@@ -15,6 +15,7 @@ from simprof._html import facts, heading, html_table
 from simprof.profiler.profiles import profile, tables
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import brief
+from simprof.profiler.reports.quality import known
 from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
 
@@ -131,6 +132,8 @@ COMPARED = (
     tables.DataColumn("guided_by", tables.ColumnKind.TEXT),
     tables.DataColumn("edge_profile_added"),
     tables.DataColumn("attributed", tables.ColumnKind.NUMBER),
+    tables.DataColumn("accuracy", tables.ColumnKind.NUMBER),
+    tables.DataColumn("coverage", tables.ColumnKind.NUMBER),
 )
 
 
@@ -149,6 +152,8 @@ class Comparison:
 
         Of schemes that an edge profile guides, `guided_by` says where that comes from, and
         `edge_profile_added` how many instructions collecting one adds, which are not in `added`.
+        `accuracy` and `coverage` say how good the profiles are by that of `pp`, where that is among
+        them or judges them (docs/PROFILES.md): 1 of those that are exact.
         Raises SimprofError if pandas is not installed.
 
         Examples
@@ -171,31 +176,74 @@ class Comparison:
         axes.set_xlabel("overhead, % of the program's own instructions")
         return axes
 
+    def frontier(self, ax: Axes | None = None) -> Axes:
+        """Draw overhead against accuracy: a point for each scheme whose accuracy is known.
+
+        A line joins the schemes that are more accurate than all that cost less. The axis of
+        overhead begins at 0, and is a square root's.
+        `ax`: where to draw; None: a new figure. Raises SimprofError if matplotlib is not installed.
+        """
+        from simprof.profiler.reports.html.frontier import best_of, points
+
+        axes = pyplot().subplots()[1] if ax is None else ax
+        schemes = sorted(points(tuple(self.measurements.items())), key=lambda each: each.overhead)
+        best = best_of(schemes)
+        axes.set_xscale("function", functions=(_root, _square))
+        for which, color in ((schemes, "C1"), (best, "C0")):
+            places = [[100 * each.overhead for each in which], [100 * each[2] for each in which]]
+            axes.scatter(*places, color=color, zorder=3)
+        steps = [*((100 * each.overhead, 100 * each.accuracy) for each in best)]
+        axes.step(*zip(*steps, strict=True), where="post", linestyle="--", color="C0")
+        for number, each in enumerate(schemes):
+            # beside each other on the line of exact schemes: above and below by turns
+            away = 8 if number % 2 else -14
+            place = 100 * each.overhead, 100 * each.accuracy
+            axes.annotate(each.name, place, (0, away), textcoords="offset points", ha="center")
+        axes.set_xlim(left=0)
+        axes.set_ylim(0, 110)
+        axes.set_xlabel("overhead, % of the program's own instructions")
+        axes.set_ylabel("accuracy, %")
+        return axes
+
     def _rows(self) -> Sequence[tuple[Any, ...]]:
+        every = tuple(self.measurements.values())
         rows = []
         for name, one in self.measurements.items():
             costs = one.base, one.added, one.overhead, mode_facts.increments(one)
             sizes = one.sizes.get("counter_bytes"), one.sizes.get("code_bytes")
             guide = (None, None) if one.guide is None else (str(one.guide), one.guide.added)
-            rows.append((name, *costs, *sizes, *guide, one.attributed))
+            rows.append((name, *costs, *sizes, *guide, one.attributed, *known(one, every)))
         return rows
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a row for each scheme."""
         rows = []
-        for name, _, added, overhead, increments, *sizes, guide, price, share in self._rows():
+        for name, _, added, overhead, increments, *rest in self._rows():
+            *sizes, guide, price, attributed, accuracy, coverage = rest
             costs = f"{added:,}", f"{overhead:.2%}", f"{increments:,}", *map(_number, sizes)
-            attributed = "" if share is None else f"{share:.1%}"
-            rows.append((name, *costs, guide or "", _number(price), attributed))
+            shares = map(_share, (attributed, accuracy, coverage))
+            rows.append((name, *costs, guide or "", _number(price), *shares))
         columns = (
             *("mode", "added", "overhead", "increments", "counter bytes", "code bytes"),
-            *("guided by", "and to collect that", "attributed"),
+            *("guided by", "and to collect that", "attributed", "accuracy", "coverage"),
         )
         first = next(iter(self.measurements.values()), None)
         if first is None:
             return html_table("no schemes", columns, rows)
         title = f"{first.program.file}: {first.base:,} instructions"
         return html_table(title, columns, rows)
+
+
+def _root(numbers: Any) -> Any:
+    return abs(numbers) ** 0.5
+
+
+def _square(numbers: Any) -> Any:
+    return numbers**2
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def _number(number: int | None) -> str:

@@ -31,6 +31,11 @@ from simprof.profiler.schemes.mode_options import ModeSetting
 @program_options.program_options
 @options.extent_options("1 routine of each mode, 5 paths, with --details 10")
 @program_options.context_options
+@options.option(
+    "--html FILE",
+    "Write a page there: the modes, and a picture of their overheads and accuracies.",
+    options.PATH,
+)
 @options.jobs_option("processes measure a large program")
 def compare_command(
     elf: str | None,
@@ -51,7 +56,7 @@ def compare_command(
     wanted = settings(modes or all_modes(chosen["replay"] is not None), scheme)
     refuse_unused([setting.mode for setting in wanted])
     elf = program_options.program_file(elf, arguments, chosen)
-    program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
+    program_options.check_files(elf, chosen, chosen["html"], inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
     request = replace(request, contexts=program_options.contexts(chosen))
     with program_options.watched(request, program_options.progress(chosen)) as watched:
@@ -67,6 +72,10 @@ def compare_command(
     json = partial(comparison_report.render_json, *about, comparison.reasons)
     outputs.write_json(json, chosen["json_file"])
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
+    if chosen["html"] is not None:
+        from simprof.profiler.reports.html import comparison as page
+
+        outputs.write_text(page.render(rows), chosen["html"])
     text = partial(comparison_report.render_text, *about, **extent)
     outputs.write_report(text, chosen["report"], chosen["quiet"])
     return comparison.measurements[0].ending.code

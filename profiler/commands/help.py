@@ -21,7 +21,7 @@ HelpSections = Mapping[str, Sequence[str]]
 RUNS: HelpSections = {
     "What to run": ("stdin_file", "root", "writable", "sysroot", "environment", "replay"),
     "What to count": ("mode", "modes", "routines", "exclude", "user_only", "call_tree"),
-    "What to write": ("output", "json_file", "report", "details", "quiet"),
+    "What to write": ("output", "json_file", "html", "report", "details", "quiet"),
     "Limits": ("max_instructions", "timeout", "memory_limit"),
 }
 _FEW = 3  # A first sentence of fewer words than this says too little alone.

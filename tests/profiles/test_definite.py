@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from simprof.profiler.graphs.paths import PathEnd
 from simprof.profiler.profiles.edge_flow import DefiniteFlow, EdgeFlow, definite_flow
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from tests.oracles.brute import random_graph, random_walk, split
@@ -80,16 +81,17 @@ def profiles(plan: PathPlan, counts: Sequence[int]) -> Iterator[Profile]:
     return choose(0, {})
 
 
-def brute_definite(plan: PathPlan, counts: Sequence[int]) -> Profile:
-    """Return the least executions of each path in all profiles."""
+def brute_bounds(plan: PathPlan, counts: Sequence[int]) -> tuple[Profile, Profile]:
+    """Return the least and the most executions of each path in all profiles."""
     found = iter(profiles(plan, counts))
-    least = next(found)
+    least = most = next(found)
     for each in found:
         least = {path: min(count, each.get(path, 0)) for path, count in least.items()}
-    return least
+        most = {path: max(most.get(path, 0), each.get(path, 0)) for path in {**most, **each}}
+    return least, most
 
 
-def test_definite_flow_is_the_least_of_all_profiles() -> None:
+def test_definite_and_potential_flow_are_the_bounds_of_all_profiles() -> None:
     indefinite = definite = 0
     for seed in range(400):
         rng = random.Random(seed)
@@ -100,11 +102,14 @@ def test_definite_flow_is_the_least_of_all_profiles() -> None:
         if plan.num_paths > 30 or sum(map(len, walks)) > 40:
             continue
         flow, counts = flow_of(plan, walks)
-        least = brute_definite(plan, counts)
+        least, most = brute_bounds(plan, counts)
         for path in plan.numbering.paths():
             record = plan.decode(plan.numbering.encode(path))
             found = flow.definite_count(record.blocks[0], record.edges)
             assert found == least.get(path, 0), (seed, record)
+            potential = flow.potential_count(record.blocks[0], record.edges)
+            if record.end is not PathEnd.DEAD_END:  # those come to no end that could be counted
+                assert potential == most.get(path, 0), (seed, record)
             definite += found > 0
         total = sum_up(plan, walks, counts)
         assert total.definite_executions == sum(least.values())

@@ -23,6 +23,8 @@ from simprof.profiler.reports.call_tree import tree_rows
 from simprof.profiler.reports.display import ShortNames, plural, visible
 from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE
 from simprof.profiler.reports.html import page
+from simprof.profiler.reports.html.comparison import NOTE
+from simprof.profiler.reports.html.frontier import frontier, points
 from simprof.profiler.reports.html.routines import (
     ReportRun,
     RoutineInRuns,
@@ -120,6 +122,8 @@ def render(
         SCRIPTS,
         title=f"simprof: {visible(runs[0].measurement.program.file)}",
         runs=summaries(runs),
+        frontier=frontier(points([(run.name, run.measurement) for run in runs])),
+        note=NOTE,
         instruments=any(mode_facts.instruments(run.measurement) for run in runs),
         index=page.packed(_index(runs, shown)),
         groups=[page.packed(group) for group in _groups(runs, shown, sources, progress)],

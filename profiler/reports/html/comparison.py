@@ -1,0 +1,80 @@
+"""A comparison of schemes as a page: `simprof compare --html`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simprof.profiler.profiles.documents import OWN_VERSION
+from simprof.profiler.reports import mode_facts, quality
+from simprof.profiler.reports.display import column, percent, plural, visible
+from simprof.profiler.reports.html import page
+from simprof.profiler.reports.html.frontier import frontier, points
+from simprof.profiler.reports.html.summary import BAR
+from simprof.profiler.reports.mode_facts import NamedMeasurement
+from simprof.profiler.reports.run_text import ending_text, program_text
+from simprof.simulator.values import dataclass
+
+NOTE = (
+    "Accuracy: the share of the hot paths' flow on paths that the profile, too, has among as many "
+    "of its hottest. Schemes that count every path are exact. Of an edge profile, a path's flow is "
+    "what it must have had at least. The line joins schemes that no cheaper one equals. What a "
+    "profile costs that guides a scheme is not in its overhead."
+)
+
+
+@dataclass(frozen=True)
+class SchemeRow:
+    """A scheme in the table."""
+
+    name: str
+    profile: str
+    added: str
+    overhead: str
+    bar: float  # Its overhead, the longest bar `BAR`
+    increments: str
+    counters: str
+    accuracy: str
+    coverage: str
+
+
+def render(rows: Sequence[NamedMeasurement]) -> str:
+    """Return the page about measurements of one run."""
+    _, first = rows[0]
+    lines = (line for _, one in rows for line in one.warnings)
+    return page.render(
+        "compare.html",
+        title=f"simprof: schemes compared on {visible(first.program.file)}",
+        facts=[
+            ("program", program_text(first)),
+            ("ended", visible(ending_text(first.ending))),
+            ("base", plural(first.base, "instruction")),
+        ],
+        frontier=frontier(points(rows)),
+        note=NOTE,
+        rows=_rows(rows),
+        warnings=list(map(visible, dict.fromkeys(lines))),
+        version=OWN_VERSION,
+    )
+
+
+def _rows(rows: Sequence[NamedMeasurement]) -> list[SchemeRow]:
+    every = [measurement for _, measurement in rows]
+    most = max(one.overhead for one in every) or 1.0
+    numbers = (
+        column([one.added for one in every]),
+        column([mode_facts.increments(one) for one in every]),
+        column([one.sizes.get("counter_bytes", 0) for one in every]),
+    )
+    return [
+        SchemeRow(
+            name=name,
+            profile=mode_facts.collects(one).value,
+            added=added,
+            overhead=percent(one.added, one.base),
+            bar=round(BAR * one.overhead / most, 2),
+            increments=increments,
+            counters=counters,
+            **dict(zip(("accuracy", "coverage"), quality.cells(one, every), strict=True)),
+        )
+        for (name, one), added, increments, counters in zip(rows, *numbers, strict=True)
+    ]
