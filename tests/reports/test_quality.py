@@ -77,6 +77,25 @@ def test_of_paths_over_iterations_and_traces_edges_are_compared(fixture_elf: Fin
         assert judge(simprof.run(elf, mode), truth) == Quality("pp", edge_overlap=1.0)
 
 
+def test_an_estimate_is_judged_by_its_shares(fixture_elf: FindElf) -> None:
+    """Samples are a part of what was executed; what `pp` counted is the truth for them."""
+    elf = fixture_elf("loops")
+    modes = ["pp", *(f"sampled:interval={n}" for n in (1, 7, 1000000)), "pep:tick=1:samples=1"]
+    _, every, some, one, ends = simprof.compare(elf, modes).measurements.values()
+    for whole in (every, ends):
+        assert whole.quality is not None
+        assert {getattr(whole.quality, measure) for measure in MEASURES} == {1.0}
+    assert some.quality is not None
+    assert one.quality is not None
+    assert {(getattr(one.quality, measure) or 0) < 0.01 for measure in MEASURES} == {True}
+    assert 0.5 < (some.quality.coverage or 0) < 1
+    assert 0.5 < (some.quality.overlap or 0) < 1
+    assert all(each.attributed is None for each in (every, some, one))
+    alone = simprof.run(elf, "sampled", interval=7)
+    assert alone.quality == some.quality
+    assert judge(alone, simprof.run(elf, "pp")) == some.quality
+
+
 def test_twice_the_run_is_as_good(fixture_elf: FindElf) -> None:
     """Two runs added up have the proportions of one, and nothing is counted too rarely."""
     run = simprof.run(fixture_elf("control"), "tpp", cold=30, loop=40, cold_always=True)
