@@ -91,7 +91,7 @@ def test_an_estimate_is_judged_by_its_shares(fixture_elf: FindElf) -> None:
     assert 0.5 < (some.quality.coverage or 0) < 1
     assert 0.5 < (some.quality.overlap or 0) < 1
     assert all(each.attributed is None for each in (every, some, one))
-    alone = simprof.run(elf, "sampled", interval=7)
+    alone = simprof.run(elf, "sampled:interval=7")
     assert alone.quality == some.quality
     assert judge(alone, simprof.run(elf, "pp")) == some.quality
 
