@@ -41,7 +41,7 @@ from simprof.profiler.code.writer import join
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action, WriteAddress
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.request.request import RegisterUse
+from simprof.profiler.request.request import CodeLayout, RegisterUse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.effects import LOCALS
 from simprof.simulator.values import dataclass
@@ -84,14 +84,32 @@ def arrange(
     generators: Generators,
     rule: LayoutRule,
 ) -> Arrangement:
-    """Choose places and registers for the code of `plan`."""
+    """Choose places and registers for the code of `plan`, of which there is one body."""
     # Parameters are those of `codegen.generate`, which raises the same.
     arranger = _Arranger(cfg, plan, context, layout, generators, rule)
     return arranger.spilled() if context.use is RegisterUse.SPILLED else arranger.arrange()
 
 
+def arrange_both(
+    cfg: ControlFlowGraph,
+    plan: InstrumentationPlan,
+    context: RoutineContext,
+    layout: CounterLayout,
+    generators: Generators,
+    rule: LayoutRule,
+) -> tuple[Arrangement, Arrangement]:
+    """Do the same for both copies of a routine that has two; parameters as of `arrange`."""
+    # Code of an edge stands at the same place in both: in stubs where it would need a jump. Path
+    # registers are those of the second copy, in which all code is that uses them.
+    rule = rule._replace(layout=CodeLayout.STUBS)
+    arguments = (context, layout, generators, rule)
+    second = _Arranger(cfg, plan.body(1), *arguments).arrange()
+    first = _Arranger(cfg, plan.body(0), *arguments, second.access).arrange()
+    return first, second
+
+
 class _Arranger:
-    """Arranges the code of one plan."""
+    """Arranges the code of one body of a plan."""
 
     def __init__(
         self,
@@ -101,7 +119,9 @@ class _Arranger:
         layout: CounterLayout,
         generators: Generators,
         rule: LayoutRule,
+        like: CounterAccess | None = None,  # Of the other body, whose path registers it takes
     ) -> None:
+        self._like = like
         self._layout, self._generators, self._rule = layout, generators, rule
         folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
         if context.use is RegisterUse.STOLEN:
@@ -154,6 +174,11 @@ class _Arranger:
         table, addressing, generators = plan.table, plan.addressing, self._generators
         if not plan.uses_register:
             return CounterAccess(table, addressing, layout, None, context, generators)
+        if (like := self._like) is not None:
+            state = (like.others, like.mixed, like.argument_words)
+            return CounterAccess(
+                table, addressing, layout, like.register, context, generators, *state
+            )
         chosen, spilled = list(self._chosen), iter(spill.registers)
         for number, register in enumerate(chosen):
             chosen[number] = next(spilled, None) if register is None else register

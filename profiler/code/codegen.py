@@ -11,10 +11,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 
-from simprof.profiler.code.arrangement import arrange, choose_registers
+from simprof.profiler.code.arrangement import (
+    Arrangement,
+    arrange,
+    arrange_both,
+    choose_registers,
+)
 from simprof.profiler.code.body_costs import body_cost, measured
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
@@ -108,6 +113,9 @@ class RoutineCode:
     spill: Spill = NO_SPILL  # Registers of the program that are the code's instead
     # Block, and number in it -> code that records an address of data (`references`).
     address_snippets: Mapping[tuple[int, int], Snippet] = field(default_factory=dict)
+    # The code of the second copy of the routine's blocks, which are among the sizes; None: there is
+    # one copy.
+    copy: RoutineCode | None = None
 
     @property
     def spill_costs(self) -> Mapping[int, int]:
@@ -118,7 +126,8 @@ class RoutineCode:
     def count(self) -> int:
         """Number of snippets."""
         in_blocks = len(self.block_snippets) + len(self.block_end_snippets)
-        return len(self.snippets) + in_blocks + len(self.address_snippets)
+        copied = 0 if self.copy is None else self.copy.count
+        return len(self.snippets) + in_blocks + len(self.address_snippets) + copied
 
 
 def generate(
@@ -130,7 +139,7 @@ def generate(
     generators: Generators,  # The code of all kinds of actions that the plan has
     rule: LayoutRule = NO_WEIGHTS,  # Where code goes that would need a jump
 ) -> RoutineCode:
-    """Generate the code of `plan`.
+    """Generate the code of `plan`; `RoutineCode.copy` is that of a second copy of the routine.
 
     Raises
     ------
@@ -140,7 +149,16 @@ def generate(
         The layout has too few words for path registers.
     """
     # `pricing.Pricer` is the entry that also lays out the counters.
-    arranged = arrange(cfg, plan, context, layout, generators, rule)
+    if plan.is_duplicated:
+        both = arrange_both(cfg, plan, context, layout, generators, rule)
+        first, second = (_generated(cfg, arranged, layout) for arranged in both)
+        blocks = sum(block.instructions for block in cfg.blocks)
+        size = first.static_instructions + second.static_instructions + blocks
+        return replace(first, copy=second, static_instructions=size, code_bytes=4 * size)
+    return _generated(cfg, arrange(cfg, plan, context, layout, generators, rule), layout)
+
+
+def _generated(cfg: ControlFlowGraph, arranged: Arrangement, layout: CounterLayout) -> RoutineCode:
     access, actions = arranged.access, arranged.actions
     snippets = {}
     for edge, place in arranged.places.items():
@@ -183,6 +201,8 @@ def _finish(
         target = cfg.edges[place.edge].target
         name = "exit" if target == cfg.exit else f"block.{target}"
         fills_slot = bool(code) and not body.open_end and not body.is_pinned
+        # Control may come from the other copy, behind the code and before the jump.
+        fills_slot = fills_slot and not any(action.changes_copy for action in actions)
         jump = asm.branch("a", name, annul=not fills_slot)
         code[len(code) - fills_slot : len(code) - fills_slot] = [jump]
     return Snippet(

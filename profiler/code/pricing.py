@@ -6,14 +6,14 @@ What generates code is imported when a price is made: a run whose prices are all
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.actions import TakenPart
+from simprof.profiler.plan.actions import CROSSING, TakenPart
 from simprof.profiler.plan.decoders import (
     RoutineCounters,
     RoutineGuide,
@@ -26,6 +26,7 @@ from simprof.profiler.request.request import CodeLayout, RegisterUse
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
+    from simprof.profiler.code.arrangement import Arrangement
     from simprof.profiler.code.body_costs import BodyCost
     from simprof.profiler.code.codegen import RoutineCode
     from simprof.profiler.code.context import RoutineContext
@@ -57,6 +58,9 @@ class RoutineCost:
     path_register: str | None
     spill_costs: Mapping[int, int] = field(default_factory=dict)
     address_snippets: Mapping[tuple[int, int], SnippetCost] = field(default_factory=dict)
+    # copy, copied: The code of the second copy of the blocks, and their instructions.
+    copy: RoutineCost | None = None
+    copied: int = 0
 
     @property
     def _groups(self) -> tuple[Mapping[Any, SnippetCost], ...]:
@@ -66,13 +70,15 @@ class RoutineCost:
     @property
     def count(self) -> int:
         """Number of snippets."""
-        return sum(map(len, self._groups))
+        copied = 0 if self.copy is None else self.copy.count
+        return sum(map(len, self._groups)) + copied
 
     @property
     def code_bytes(self) -> int:
         """Size of all snippets."""
         size = sum(cost.size for group in self._groups for cost in group.values())
-        return 4 * (size + sum(self.spill_costs.values()))
+        copied = 0 if self.copy is None else self.copy.code_bytes + 4 * self.copied
+        return 4 * (size + sum(self.spill_costs.values())) + copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,11 +279,20 @@ def routine_cost(
     rule: LayoutRule,
 ) -> RoutineCost:
     """Return what the code of `plan` costs; parameters and errors as of `codegen.generate`."""
-    from simprof.profiler.code.arrangement import arrange
+    from simprof.profiler.code.arrangement import arrange, arrange_both
+
+    if plan.is_duplicated:
+        both = arrange_both(cfg, plan, context, layout, generators, rule)
+        first, second = map(_arranged_cost, both)
+        blocks = sum(block.instructions for block in cfg.blocks)
+        return replace(first, copy=second, copied=blocks)
+    return _arranged_cost(arrange(cfg, plan, context, layout, generators, rule))
+
+
+def _arranged_cost(arranged: Arrangement) -> RoutineCost:
     from simprof.profiler.code.body_costs import body_cost
     from simprof.profiler.code.places import JUMP
 
-    arranged = arrange(cfg, plan, context, layout, generators, rule)
     snippets = {}
     for edge, place in arranged.places.items():
         body = body_cost(arranged.actions[edge], arranged.access, place.site)
@@ -335,9 +350,22 @@ def edge_costs(
     if code is None:
         return {}
     costs = {edge: edges[edge] * snippet.cost for edge, snippet in code.snippets.items()}
-    for (edge, place), times in (taken or {}).items():
-        costs[edge] += times * code.snippets[edge].taken_costs[place]
+    for part, times in (taken or {}).items():
+        costs[part.edge] = costs.get(part.edge, 0) + times * part_cost(code, part)
     return costs
+
+
+def part_cost(code: RoutineCode | RoutineCost, part: TakenPart) -> int:
+    """Return what a conditional part of code adds each time."""
+    body = code.copy if part.in_copy else code
+    assert body is not None, "the code has no second copy"
+    snippet = body.snippets.get(part.edge)
+    if part.place != CROSSING:
+        assert snippet is not None
+        return snippet.taken_costs[part.place]
+    # The code of the edge in the second copy, in place of that in the first
+    first = code.snippets.get(part.edge)
+    return (0 if snippet is None else snippet.cost) - (0 if first is None else first.cost)
 
 
 def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:

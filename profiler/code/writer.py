@@ -11,7 +11,7 @@ may need; `snippet_body` makes the code of a place with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -66,6 +66,7 @@ class Writer:
     _inside: int = 0  # instructions executed in run-time routines
     _conditional: int = 0  # of `out`, how many are in conditional parts
     _taken_costs: list[int] = field(default_factory=list)  # by action written so far
+    _leaves: list[int] = field(default_factory=list)  # places in `out` of jumps out of the snippet
 
     # -- instructions
 
@@ -129,6 +130,12 @@ class Writer:
             # The fixed cost has the second part, which the first one saves.
             self._taken_costs[-1] -= len(self.out) - start + self._inside - inside
             self.place_label(behind)
+
+    def leave(self) -> None:
+        """Go on in the other copy of the routine, behind the code of the same edge there."""
+        # What restores registers at the end of the snippet is executed first (`_unwind`).
+        self._leaves.append(len(self.out))
+        self.emit(asm.branch("a", OTHER_COPY, annul=True))
 
     def _branch(self, condition: str, register: Register, target: str, spare: int) -> None:
         if self.access.machine is MachineKind.SPARCV8:
@@ -353,23 +360,35 @@ class Writer:
         """Return the snippet's code, with the saves and restores of registers around it."""
         # None if there are too few stack words for the saves: the snippet must then be written
         # again by a `Writer` that lowers %sp first (`lowered`).
-        code, extra = self._linked(), self._inside
-        open_end = self._ends_open
+        extra, open_end = self._inside, self._ends_open
+        before: Iterable[Instruction] = ()
+        after: Iterable[Instruction] = ()
         if self.conditions and self.site.keeps_conditions:
             number = max([1, *self._taken, len(self.clobbers) - 2]) + 1
             before, after, more = self._keep_conditions(self.temporary(number))
-            code, extra, open_end = [*before, *code, *after], extra + more, False
+            extra, open_end = extra + more, False
         saved = [r for r in dict.fromkeys(self._used()) if not self._is_dead(r)]
-        if not saved:
-            return self._body(code, extra, open_end and not self.lowered)
-        in_memory = self.access.registers.count(None)
-        wide = tuple(self._is_wide(r) for r in saved)
-        slots = save_slots(self.site, self.access.context.abi, wide, in_memory, self.lowered)
-        if slots is None:
-            return None
-        pairs = list(zip(saved, slots, strict=True))
-        saves, reloads = [self._save(*p) for p in pairs], [self._reload(*p) for p in pairs]
-        return self._body([*saves, *code, *reloads], extra, False)
+        saves: list[Instruction] = []
+        reloads: list[Instruction] = []
+        if saved:
+            in_memory, open_end = self.access.registers.count(None), False
+            wide = tuple(self._is_wide(r) for r in saved)
+            slots = save_slots(self.site, self.access.context.abi, wide, in_memory, self.lowered)
+            if slots is None:
+                return None
+            pairs = list(zip(saved, slots, strict=True))
+            saves, reloads = [self._save(*p) for p in pairs], [self._reload(*p) for p in pairs]
+        again = self._unwind([*after, *reloads, *self._lower(self.lowered)])
+        code = [*saves, *before, *self._linked(), *after, *reloads]
+        return self._body(code, extra - again, open_end and not self.lowered)
+
+    def _unwind(self, end: Sequence[Instruction]) -> int:
+        """Put what ends the snippet before each jump out of it; return how many instructions."""
+        # Whichever way is taken, it is executed once.
+        for place in reversed(self._leaves):
+            self.out[place:place] = end
+            self._labels = {name: at + len(end) * (at > place) for name, at in self._labels.items()}
+        return len(end) * len(self._leaves)
 
     def _body(self, code: list[Instruction], extra: int, open_end: bool) -> Body:
         if self.lowered:
@@ -433,6 +452,8 @@ def _ordered(
     return tuple(dict.fromkeys([*arguments, *dead, *others]))
 
 
+OTHER_COPY = "other"
+"""Symbol of the place behind the code of the same edge in the other copy of a routine."""
 _ADDRESS = 7
 """Temporary that takes the address of a path register's word far from the stack."""
 _OPPOSITE = {"z": "nz", "nz": "z", "lz": "gez", "gez": "lz", "gz": "lez", "lez": "gz"}

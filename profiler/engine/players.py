@@ -98,7 +98,7 @@ class Player:
         # them; None: the graphs are the same.
         self._variant = variant
         self.stretches: list[Stretch] = []
-        self.start: PathState = ((0,) * plan.registers, None)
+        self.start: PathState = (plan.initial, None)
         self._cfg = cfg
         self._known: dict[tuple[PathState, int], int] = {}
         self._dead = _dead_registers(cfg, plan)
@@ -110,6 +110,8 @@ class Player:
             )
             for edge, actions in plan.actions.items()
         }
+        for edge in range(len(cfg.edges)) if plan.is_duplicated else ():
+            self._acts.setdefault(edge, _Act((), False, False))  # crossed in one of two copies
         for edge in plan.uncounted_entries:
             self._acts.setdefault(edge, _Act((), False, True))
 
@@ -154,7 +156,8 @@ class Player:
     ) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         edges = edges if self._variant is None else self._variant.own(edges)
-        execution = Execution(list(state[0]), state[1])
+        is_duplicated = self.plan.is_duplicated
+        execution = Execution(list(state[0]), state[1], is_duplicated=is_duplicated)
         at_end: list[PathIncrement] = []
         for place, edge in enumerate(edges, 1):
             act = self._acts.get(edge)

@@ -26,11 +26,15 @@ class PathIncrement(NamedTuple):
     on_back_edge: bool
 
 
+CROSSING = -1  # place of what is no part of an action: the crossing of an edge in the second copy
+
+
 class TakenPart(NamedTuple):
     """A conditional part of code: that of the action at `place` among those of `edge`."""
 
     edge: int
     place: int
+    in_copy: bool = False  # Whether in the second copy (`InstrumentationPlan.is_duplicated`)
 
 
 class Burst(NamedTuple):
@@ -78,6 +82,10 @@ class Execution:
     counted: list[PathIncrement] = field(default_factory=list)
     # Conditional parts that were executed, in order (see `take`).
     taken: list[TakenPart] = field(default_factory=list)
+    # is_duplicated, in_copy: Of the plan (see there); whether the current edge is crossed in the
+    # second copy.
+    is_duplicated: bool = False
+    in_copy: bool = False
 
     def count(self, counter: int, on_back_edge: bool = False) -> None:
         """Increment path counter `counter`."""
@@ -86,11 +94,14 @@ class Execution:
 
     def take(self) -> None:
         """Note that the action's conditional code is executed: it costs more then."""
-        self.taken.append(TakenPart(self.edge, self.place))
+        self.taken.append(TakenPart(self.edge, self.place, self.in_copy))
 
     def run(self, edge: int, actions: Iterable[Action]) -> None:
         """Execute the actions of an edge, in order."""
         self.edge = edge
+        self.in_copy = self.is_duplicated and self.registers[0] >= 0
+        if self.in_copy:
+            self.taken.append(TakenPart(edge, CROSSING, True))
         for self.place, action in enumerate(actions):
             action.execute(self)
 
@@ -109,6 +120,15 @@ class Action:
     # What kinds of actions may say of themselves so that hashed counts can be told early; `USES` is
     # always right.
     effect: ClassVar[RegisterEffect] = RegisterEffect.USES
+    # Whether its code may go on in the other copy of the routine, or is gone on behind from there.
+    changes_copy: ClassVar[bool] = False
+
+    @property
+    def bodies(self) -> tuple[Action, Action]:
+        """What its code is in the first and in the second copy of a routine that has two
+        (`InstrumentationPlan.is_duplicated`).
+        """
+        return self, self
 
     @property
     def guard(self) -> Guard | None:
@@ -132,6 +152,21 @@ class Event(Action):
 
     def execute(self, execution: Execution) -> None:
         """Leave registers and path counters alone."""
+
+
+@dataclass(frozen=True)
+class NoCode(Event):
+    """Nothing is done in this copy of the routine."""
+
+    def __str__(self) -> str:
+        return "-"
+
+
+@dataclass(frozen=True)
+class Landing(NoCode):
+    """Control comes from the other copy of the routine, and goes on."""
+
+    changes_copy = True
 
 
 @dataclass(frozen=True)

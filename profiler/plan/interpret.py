@@ -93,7 +93,7 @@ def _one_by_one(walks: Iterable[ExecutedWalk]) -> Iterator[ExecutedWalk]:
 
 def begin(plan: InstrumentationPlan) -> Execution:
     """An activation's state before its ENTRY edge."""
-    return Execution([0] * plan.registers)
+    return Execution(list(plan.initial), is_duplicated=plan.is_duplicated)
 
 
 def execute(

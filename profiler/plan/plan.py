@@ -7,12 +7,12 @@ are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 
-from simprof.profiler.plan.actions import Action, CountEdge, Guard
+from simprof.profiler.plan.actions import Action, CountEdge, Guard, NoCode
 from simprof.simulator.values import dataclass
 
 SYMBOL_BITS = 32  # Bits of a path's symbol in a stream, as a word has them: numbers begin at 1.
@@ -92,11 +92,31 @@ class InstrumentationPlan:
     # (`CounterLayout.constants`).
     constants: tuple[int, ...] = ()
     addresses: bool = False  # Whether it writes addresses of data (`code.references`).
+    # Whether the routine has two copies of its blocks, whose code differs (`Action.bodies`).
+    # Activations begin in the first. When an edge is crossed, control is in the second if path
+    # register 0 is not negative; behind it, too: code that changes the copy goes on behind the code
+    # of the same edge in the other one (`code.writer.Writer.leave`).
+    is_duplicated: bool = False
 
     @property
     def counts_paths(self) -> bool:
         """Whether the plan has path registers or path counters at all."""
         return self.uses_register or self.table is not CounterTable.NONE
+
+    @property
+    def initial(self) -> tuple[int, ...]:
+        """What the path registers of an activation hold when it begins."""
+        first = -1 if self.is_duplicated else 0
+        return (first, *(0,) * (self.registers - 1))
+
+    def body(self, number: int) -> InstrumentationPlan:
+        """Return what the code of the first (0) or of the second copy (1) of the blocks does."""
+        bodies = {
+            edge: tuple(action.bodies[number] for action in actions)
+            for edge, actions in self.actions.items()
+        }
+        kept = {e: a for e, a in bodies.items() if any(type(each) is not NoCode for each in a)}
+        return replace(self, actions=kept, is_duplicated=False)
 
     @cached_property
     def guards(self) -> dict[int, Guard]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simprof.profiler.code.pricing import RoutineCost, block_costs
+from simprof.profiler.code.pricing import RoutineCost, block_costs, part_cost
 from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.players import Stretch
@@ -314,6 +314,4 @@ def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int
         total += 0 if snippet is None else snippet.cost
         total += at_blocks.get(cfg.edges[edge].target, 0)
     stretch = None if slot is None else each.stretches.get(slot)
-    for edge, place in () if stretch is None else stretch.taken:
-        total += code.snippets[edge].taken_costs[place]
-    return total
+    return total + sum(part_cost(code, part) for part in (() if stretch is None else stretch.taken))

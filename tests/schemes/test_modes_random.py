@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.code.pricing import Pricer, added
+from simprof.profiler.code.pricing import Pricer, added, part_cost
 from simprof.profiler.graphfiles.execution import check_counters, price
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
@@ -87,6 +87,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         per_vertex=rng.random() < 0.5,
         merged=rng.random() < 0.5,
         branches=rng.choice((1, 2, 2, 3, 5, 8, 13, 60)),
+        duplicated=rng.random() < 0.5,
         interval=rng.choice((1, 1, 2, 3, 10, 100)),
         tick=rng.choice((1, 1, 2, 7, 30)),
         samples=rng.choice((1, 1, 2, 5)),
@@ -193,7 +194,7 @@ def check_price(case: Case) -> None:
                 (code.block_end_snippets, block),
             ):
                 spent += snippets[place].cost if place in snippets else 0
-        spent += sum(code.snippets[edge].taken_costs[place] for edge, place in execution.taken)
+        spent += sum(part_cost(code, part) for part in execution.taken)
     counters = case.counters
     assert added(code, case.edges, case.blocks, counters.taken) == spent, case.seed
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.request.request import RegisterUse, SchemeOptions
 from simprof.profiler.schemes.definition import (
     LAYOUT,
     PLANNING,
@@ -16,13 +17,14 @@ from simprof.profiler.schemes.definition import (
     StateScope,
     registers_of_paths,
 )
-from simprof.profiler.schemes.sampling.options import INTERVAL, SAMPLES, STRIDE, TICK
+from simprof.profiler.schemes.sampling.options import DUPLICATED, INTERVAL, SAMPLES, STRIDE, TICK
+from simprof.simulator.errors import UsageError
 
 
 def _plan_sampled(order: PlanOrder) -> RoutinePlan:
     from simprof.profiler.schemes.sampling.planner import plan_sampled
 
-    return plan_sampled(order, INTERVAL.of(order.options))
+    return plan_sampled(order, INTERVAL.of(order.options), DUPLICATED.of(order.options))
 
 
 def _plan_pep(order: PlanOrder) -> RoutinePlan:
@@ -33,9 +35,19 @@ def _plan_pep(order: PlanOrder) -> RoutinePlan:
 
 
 def _code() -> SchemeCode:
-    from simprof.profiler.schemes.sampling.code import CODE
+    from simprof.profiler.schemes.sampling import code, copies
 
-    return CODE
+    return SchemeCode(
+        generators={**code.CODE.generators, **copies.CODE.generators},
+        samples={**code.CODE.samples, **copies.CODE.samples},
+    )
+
+
+def _registers(options: SchemeOptions) -> RegisterUse:
+    use = registers_of_paths(options)
+    if use is RegisterUse.SPILLED and DUPLICATED.of(options):
+        raise UsageError("--registers spilled: not with two copies of a routine: give liveness")
+    return use
 
 
 SAMPLED = SchemeDefinition(
@@ -44,8 +56,8 @@ SAMPLED = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan_sampled,
     reads=PLANNING,
-    options=(INTERVAL, REGISTERS, LAYOUT),
-    registers=registers_of_paths,
+    options=(INTERVAL, DUPLICATED, REGISTERS, LAYOUT),
+    registers=_registers,
     code=_code,
     scope=StateScope.PROGRAM,
     depends_on_order=True,

@@ -120,7 +120,8 @@ def _choose_next(
     writer.emit(asm.arithmetic("add", taken, value, value), asm.store("st", value, base, word))
 
 
-def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
+def needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
+    """What the code of an action of these modes needs."""
     clobbers: tuple[Register, ...] = ()
     if isinstance(action, CountPath):
         clobbers = count_needs(action, table, machine).clobbers
@@ -134,10 +135,10 @@ _READ = (SamplePath(0), SamplePath(5000, True, 1 << 20, 64, 17))
 _TABLES = (BY_INDEX, IN_HASH_TABLE)
 CODE = SchemeCode(
     generators={
-        BeginPath: Generator(begin_path, _needs),
-        AddToSample: Generator(add_to_sample, _needs),
-        CountSample: Generator(count_sample, _needs),
-        SamplePath: Generator(sample_path, _needs),
+        BeginPath: Generator(begin_path, needs),
+        AddToSample: Generator(add_to_sample, needs),
+        CountSample: Generator(count_sample, needs),
+        SamplePath: Generator(sample_path, needs),
     },
     samples={
         BeginPath: (Samples(_BEGUN, (BY_INDEX,), 1, (WORD,)),),

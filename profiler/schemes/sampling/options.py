@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simprof.profiler.schemes.definition import SchemeOption
+from simprof.profiler.schemes.definition import SchemeOption, flag
 
 MOST = (1 << 15) - 1  # of what a burst of samples has (`plan.actions.Burst`)
 
@@ -13,6 +13,11 @@ def _number(name: str, default: int, help: str, what: str, most: int) -> SchemeO
 
 
 INTERVAL = _number("interval", 100, "count one path of so many.", "paths", 1 << 30)
+DUPLICATED = flag(
+    "duplicated",
+    "execute samples in a second copy of the routine, which alone has the code that counts; the "
+    "first one has checks only.",
+)
 TICK = _number(
     "tick", 10_000, "path ends from the last sample of a burst to the next burst.", "paths", 1 << 30
 )

@@ -36,7 +36,7 @@ from simprof.profiler.plan.actions import Action, AddRegister, SetRegister
 from simprof.profiler.plan.decoders import Reading, RoutineCounters
 from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.placement import choose_table
-from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.definition import PlanOrder
 from simprof.profiler.schemes.sampling.actions import (
     BURST,
@@ -45,6 +45,12 @@ from simprof.profiler.schemes.sampling.actions import (
     BeginPath,
     CountSample,
     SamplePath,
+)
+from simprof.profiler.schemes.sampling.copies import (
+    AddInCopy,
+    CountInCopy,
+    EnterPath,
+    NextPath,
 )
 from simprof.profiler.schemes.static import by_edge, dummy, num_paths
 from simprof.simulator.values import dataclass
@@ -140,28 +146,36 @@ def sampled_edges(
     return tuple(counts)
 
 
-def plan_sampled(order: PlanOrder, interval: int) -> SampledPlan:
-    """Plan one routine under `sampled`: a path is counted if the guard where it begins says so."""
+def plan_sampled(order: PlanOrder, interval: int, duplicated: bool = False) -> SampledPlan:
+    """Plan one routine under `sampled`: a path is counted if the guard where it begins says so.
+
+    `duplicated`: In a second copy of the routine's blocks.
+    """
     cfg, weights = order.cfg, given_weights(order.cfg, order.weights)
     dfs = depth_first(cfg)
     dag = truncated_dag(cfg, dfs, order.options.path_limit, TOTAL_LIMIT)
     numbering = number_by_weight(dag, weights)
     values = numbering.values
+    enter, begin, add, count = (
+        (EnterPath, NextPath, AddInCopy, CountInCopy)
+        if duplicated
+        else (BeginPath, BeginPath, AddToSample, CountSample)
+    )
     actions: dict[int, tuple[Action, ...]] = {}
     for edge, real in dag.real.items():
         value = values[real]
         if cfg.edges[edge].source == cfg.entry:
-            actions[edge] = (BeginPath(value, interval),)
+            actions[edge] = (enter(value, interval),)
         elif cfg.edges[edge].target == cfg.exit:
-            actions[edge] = (CountSample(value),)
+            actions[edge] = (count(value),)
         elif value:
-            actions[edge] = (AddToSample(value),)
+            actions[edge] = (add(value),)
     for removed in dag.removed:
         ends = cfg.edges[removed]
-        counted = CountSample(values[dag.exit_dummy[ends.source]], removed in dfs.back_edges)
-        begun = BeginPath(values[dag.entry_dummy[ends.target]], interval)
+        counted = count(values[dag.exit_dummy[ends.source]], removed in dfs.back_edges)
+        begun = begin(values[dag.entry_dummy[ends.target]], interval)
         actions[removed] = (counted, begun)
-    plan = _instrumentation(actions, numbering, order.table, (WORD,))
+    plan = _instrumentation(actions, numbering, order.table, (WORD,), duplicated)
     return SampledPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
 
 
@@ -218,8 +232,12 @@ def _instrumentation(
     numbering: PathNumbering,
     forced: CounterTable | None,
     words: tuple[str, ...],
+    duplicated: bool = False,
 ) -> InstrumentationPlan:
-    # Numbers, not addresses, are in the register: its sign says whether a path is a sample.
-    table, addressing = choose_table(max(numbering.values, default=0), forced, wasteful=False)
-    size = numbering.total if addressing is Addressing.INDEX else 0
-    return InstrumentationPlan(actions, True, table, size, addressing, words=words)
+    # Where the register's sign says whether a path is a sample, it holds numbers, not addresses.
+    wasteful = None if duplicated else False
+    table, addressing = choose_table(max(numbering.values, default=0), forced, wasteful)
+    size = numbering.total if table is CounterTable.ARRAY else 0
+    return InstrumentationPlan(
+        actions, True, table, size, addressing, words=words, is_duplicated=duplicated
+    )

@@ -1,0 +1,146 @@
+"""`sampled` with duplicated code: a sampled path is executed in a second copy of the routine.
+
+The first copy has checks only, where paths begin; the second counts, without any test. Both begin
+the next path at the end of one: the second goes back to the first, unless that path is a sample,
+too. Actions are those of the variant with a test before each, and have other code.
+
+================================  ==================================================  ============
+where a path begins               code in the first copy, in the second               instructions
+================================  ==================================================  ============
+no sample                         sethi; ld; sub; st; branch; nop                     6
+                                  the same, and `ba` to the first                     7
+sample                            ... `sample = interval`; `r = c`; `ba` to the other 4 more
+================================  ==================================================  ============
+"""
+
+from __future__ import annotations
+
+from simprof.profiler.code.cost_samples import BY_ADDRESS, IN_HASH_TABLE, Samples
+from simprof.profiler.code.snippet_parts import Generator
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import (
+    Action,
+    AddRegister,
+    CountPath,
+    Execution,
+    Landing,
+    NoCode,
+    RegisterEffect,
+)
+from simprof.profiler.schemes.definition import SchemeCode
+from simprof.profiler.schemes.sampling.actions import UNSAMPLED, WORD, BeginPath
+from simprof.profiler.schemes.sampling.code import count_down, needs
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Register
+from simprof.simulator.values import dataclass
+
+_NOTHING = NoCode()
+
+
+@dataclass(frozen=True)
+class EnterPath(BeginPath):
+    """Where an activation begins: only in the first copy."""
+
+    @property
+    def bodies(self) -> tuple[Action, Action]:
+        """See `Action`."""
+        return Check(self.constant, self.interval), Landing()
+
+
+@dataclass(frozen=True)
+class NextPath(BeginPath):
+    """Where a path ends and the next one begins."""
+
+    @property
+    def bodies(self) -> tuple[Action, Action]:
+        """See `Action`."""
+        return Check(self.constant, self.interval), CheckAgain(self.constant, self.interval)
+
+
+class InCopy(Action):
+    """What is done in the second copy only."""
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        if execution.in_copy:
+            super().execute(execution)
+
+
+class AddInCopy(InCopy, AddRegister):
+    """`r+=constant` in the second copy."""
+
+    @property
+    def bodies(self) -> tuple[Action, Action]:
+        """See `Action`."""
+        return _NOTHING, AddRegister(self.constant)
+
+
+class CountInCopy(InCopy, CountPath):
+    """`count[r + constant]++` in the second copy: a path ends."""
+
+    @property
+    def bodies(self) -> tuple[Action, Action]:
+        """See `Action`."""
+        return _NOTHING, CountPath(self.constant, self.on_back_edge)
+
+
+@dataclass(frozen=True)
+class Check(Action):
+    """The code of a path's beginning in the first copy."""
+
+    effect = RegisterEffect.DEFINES
+    changes_copy = True
+
+    constant: int
+    interval: int
+
+    def __str__(self) -> str:
+        return f"if --{WORD}<=0 {WORD}={self.interval}; r={self.constant}; to the second copy"
+
+
+class CheckAgain(Check):
+    """The same in the second copy."""
+
+    def __str__(self) -> str:
+        return (
+            f"if --{WORD}<=0 {WORD}={self.interval}; r={self.constant} else r={UNSAMPLED}; to the "
+            "first copy"
+        )
+
+
+def check(writer: Writer, action: Check) -> None:
+    """Write the check of the first copy."""
+    base, left, word = count_down(writer)
+
+    def sample() -> None:
+        _begin(writer, action, base, left, word)
+        writer.leave()
+
+    writer.conditional("lez", left, sample, spare=2)
+
+
+def check_again(writer: Writer, action: CheckAgain) -> None:
+    """Write the check of the second copy."""
+    base, left, word = count_down(writer)
+
+    def sample() -> None:
+        _begin(writer, action, base, left, word)
+
+    writer.conditional("lez", left, sample, spare=2, otherwise=writer.leave)
+
+
+def _begin(writer: Writer, action: Check, base: Register, left: Register, word: int) -> None:
+    writer.constant(action.interval, left)
+    writer.emit(asm.store("st", left, base, word))
+    writer.set_path(writer.access.offset + writer.access.scale * action.constant)
+
+
+_CHECKS = ((0, 100), (5000, 1 << 20))
+_TABLES = (BY_ADDRESS, IN_HASH_TABLE)
+CODE = SchemeCode(
+    generators={Check: Generator(check, needs), CheckAgain: Generator(check_again, needs)},
+    samples={
+        kind: (Samples(tuple(kind(*each) for each in _CHECKS), _TABLES, 1, (WORD,)),)
+        for kind in (Check, CheckAgain)
+    },
+)
