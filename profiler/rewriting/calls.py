@@ -60,8 +60,12 @@ R = Register
 class RoutineEntries:
     """The ways into one routine, and the tests behind its calls."""
 
-    def __init__(self, draft: CopyDraft, scheme: PlacedCode) -> None:
-        self._draft, self._scheme = draft, scheme
+    def __init__(
+        self, draft: CopyDraft, scheme: PlacedCode, first: RoutineEntries | None = None
+    ) -> None:
+        # first: Those of the first copy of a routine of which this is the second: all ways in lead
+        # there.
+        self._draft, self._scheme, self._first = draft, scheme, first
         self._landed: set[int] = set()
         is64 = draft.context.is64
         self._load, self._store = ("ldx", "stx") if is64 else ("ld", "st")
@@ -103,6 +107,8 @@ class RoutineEntries:
 
         Where it lands in a frame, no call of that frame is under way any more.
         """
+        if self._first is not None:
+            return self._first.way_in(edge, block)
         draft = self._draft
         label = self._scheme.way_along(edge, block)
         is_start = draft.block(block).start == draft.cfg.address
@@ -223,12 +229,12 @@ class CallCopies:
         call = self.thunks.get(block.id)
         if call is None or address != call.address - 4:
             return []
-        base = f"r{self._draft.number}.base.{call.address:x}"
+        base = f"{self._draft.prefix}.base.{call.address:x}"
         self._draft.copy.thunk_calls.append((base, self._call_label(call.address), call))
         return [Label(base)]
 
     def _call_label(self, address: int) -> str:
-        return f"r{self._draft.number}.call.{address:x}"
+        return f"{self._draft.prefix}.call.{address:x}"
 
     def write(self, block: Block, address: int, kind: TransferKind, target: int) -> None:
         """Write the call that ends a block, and what is behind it."""
@@ -356,7 +362,7 @@ def write_trap(
     if ending is TrapEnding.UNKNOWN:
         _test_number(draft, block, address)
     if trap_number(word) == SYSTEM_CALL_TRAP[is64]:
-        draft.emit(Label(f"r{draft.number}.call.{address:x}"))
+        draft.emit(Label(f"{draft.prefix}.call.{address:x}"))
     if ending is TrapEnding.ACTS:
         draft.emit(*call_site(draft.context.machine))
         draft.charge(Cause.SYSTEM_CALLS, action_cost(draft.context.machine), block=block.id)

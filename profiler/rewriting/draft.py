@@ -371,8 +371,13 @@ class CopyDraft:
         context: RoutineContext,
         program: OldProgram,
         spill: Spill = NO_SPILL,
+        body: int | None = None,  # Which of two copies of the routine; None: there is one
     ) -> None:
         assert context.analysis is not None
+        self.body = body
+        names = f"r{number}", f"r{number}+"
+        self.prefix = names[body or 0]  # What its labels begin with
+        self.other = "" if body is None else names[1 - body]  # Those of the other copy
         self.spill = spill
         self.number, self.cfg, self.context, self.program = number, cfg, context, program
         self.frames, self.liveness = context.analysis.frames, context.analysis.liveness
@@ -384,7 +389,7 @@ class CopyDraft:
 
     def label(self, kind: str, number: int) -> str:
         """Return the name of something that belongs to an edge or a block."""
-        return f"r{self.number}.{kind}.{number}"
+        return f"{self.prefix}.{kind}.{number}"
 
     def block_label(self, block: int) -> str:
         """Return the name of a block's top."""

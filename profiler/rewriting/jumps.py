@@ -420,7 +420,7 @@ def write_flush_check(draft: CopyDraft, block: Block, address: int) -> None:
     if needs_flags(draft, block, address):
         raise NotRewritableError(f"the flush at {address:#x} cannot be tested")
     first, end = draft.program.span
-    elsewhere = f"r{draft.number}.flush.{address:x}"
+    elsewhere = f"{draft.prefix}.flush.{address:x}"
     code = [
         save_smallest_frame(width.machine),
         *operand_sum(draft, draft.word(address), _ADDRESS, _OTHER),

@@ -15,10 +15,11 @@ from functools import cached_property
 
 import numpy as np
 
-from simprof.profiler.code.codegen import Emission, Piece
+from simprof.profiler.code.codegen import Emission, Piece, PieceKind
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import FRAME_SLOTS
 from simprof.profiler.code.places import find_place
+from simprof.profiler.code.writer import OTHER_COPY
 from simprof.profiler.graphs.cfg import Block, EdgeKind
 from simprof.profiler.rewriting.draft import CopyDraft, NotRewritableError, entry_label
 from simprof.simulator.isa import assembler as asm
@@ -106,7 +107,15 @@ class PlacedCode:
 
     def items(self, pieces: Sequence[Piece]) -> list[Item]:
         """Return the instructions of pieces, their symbols made this routine's."""
-        return [self._renamed(i, piece) for piece in pieces for i in piece.snippet.instructions]
+        return [item for piece in pieces for item in self._items(piece)]
+
+    def _items(self, piece: Piece) -> list[Item]:
+        code: list[Item] = [self._renamed(i, piece) for i in piece.snippet.instructions]
+        if self._draft.other and piece.kind is PieceKind.EDGE:
+            # The other copy goes on here, before a jump that ends the code.
+            at = len(code) - piece.snippet.jump_cost
+            code.insert(at, Label(self._draft.label("behind-edge", piece.number)))
+        return code
 
     def _renamed(self, instruction: Instruction, piece: Piece) -> Instruction:
         fixup = instruction.fixup
@@ -114,7 +123,9 @@ class PlacedCode:
             return instruction
         symbol = fixup.symbol
         if symbol.startswith("block."):
-            symbol = f"r{self._draft.number}.{symbol}"
+            symbol = f"{self._draft.prefix}.{symbol}"
+        elif symbol == OTHER_COPY:
+            symbol = f"{self._draft.other}.behind-edge.{piece.number}"
         elif symbol == "exit":
             symbol = entry_label(self._leaves_to(piece.number))
         return replace(instruction, fixup=replace(fixup, symbol=symbol))

@@ -15,6 +15,7 @@ reached by its address.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -51,7 +52,13 @@ from simprof.profiler.rewriting.jumps import (
     write_branch,
     write_flush_check,
 )
-from simprof.profiler.rewriting.placing import PlacedCode, is_save, larger_save, more_room
+from simprof.profiler.rewriting.placing import (
+    PlacedCode,
+    is_save,
+    larger_save,
+    more_room,
+    uses_stack_words,
+)
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import (
     Instruction,
@@ -167,15 +174,46 @@ def copy_routines(
         if number in left:
             continue
         context, code = contexts.of(number), codes.get(number)
-        emission = _NOTHING if code is None else emit(cfg, context, code)
         try:
-            copies[number] = RoutineCopier(number, cfg, context, emission, old).make()
+            copies[number] = _copy(number, cfg, context, code, old)
         except NotRewritableError as reason:
             left[number] = str(reason)
     while clashing := _clashing(recovered, copies, left):
         left |= clashing
         copies = {number: copy for number, copy in copies.items() if number not in left}
     return Copies(copies, left)
+
+
+def _copy(
+    number: int,
+    cfg: ControlFlowGraph,
+    context: RoutineContext,
+    code: RoutineCode | None,
+    old: OldProgram,
+) -> RoutineCopy:
+    """Copy a routine once, or twice where its code has a second copy; NotRewritableError if that
+    cannot be done with certainty.
+    """
+    emission = _NOTHING if code is None else emit(cfg, context, code)
+    if code is None or code.copy is None:
+        return RoutineCopier(number, cfg, context, emission, old).make()
+    bodies = emission, emit(cfg, context, code.copy)
+    first = RoutineCopier(number, cfg, context, emission, old, bodies)
+    second = RoutineCopier(number, cfg, context, bodies[1], old, bodies, first.landings)
+    one, two = first.make(), second.make()
+    if one.kept_calls or one.returns:
+        raise NotRewritableError("a call is made from its old place, and returns to one copy only")
+    entries = {edge.id for edge in cfg.edges if edge.source == cfg.entry}
+    charges, others = (
+        Counter(charge for charge in copy.charges if charge.edge not in entries)
+        for copy in (one, two)
+    )
+    if charges != others:
+        raise NotRewritableError("its two copies would not cost the same")
+    one.items += two.items
+    one.tables += two.tables
+    one.thunk_calls += two.thunk_calls
+    return one
 
 
 def _not_copied(recovered: ProgramGraphs) -> dict[int, str]:
@@ -270,20 +308,27 @@ class RoutineCopier:
         context: RoutineContext,
         emission: Emission,
         program: OldProgram,
+        bodies: Sequence[Emission] = (),  # Of both copies, where there are two
+        first: RoutineEntries | None = None,  # Of the first copy: this is the second
     ) -> None:
-        self._draft = draft = CopyDraft(number, cfg, context, program, emission.spill)
+        body = (first is not None) if bodies else None
+        self._draft = draft = CopyDraft(number, cfg, context, program, emission.spill, body)
         self._cfg = cfg
         self._scheme = PlacedCode(draft, emission)
-        self._landings = RoutineEntries(draft, self._scheme)
-        self._calls = CallCopies(draft, self._landings)
+        self.landings = RoutineEntries(draft, self._scheme, first)
+        self._calls = CallCopies(draft, self.landings)
         # Old address -> where the routine's entries lead; to no single place: return points
         ways_in: dict[int, str | None] = {
-            block.start: self._landings.way_in(edge, block.id)
+            block.start: self.landings.way_in(edge, block.id)
             for block in cfg.blocks
             for edge in draft.entry_edges(block.id)
         }
-        self._jumps = Jumps(draft, self._scheme, ways_in | dict.fromkeys(self._calls.returned_to))
-        self._growth = more_room(draft, self._scheme.keeps_words, len(self._landings.words))
+        # Of two copies neither can have the old words that jumps lead to.
+        switched = {edge.target for edge in cfg.edges if bodies and edge.kind is EdgeKind.SWITCH}
+        taken = {*self._calls.returned_to, *(draft.block(block).start for block in switched)}
+        self._jumps = Jumps(draft, self._scheme, ways_in | dict.fromkeys(taken))
+        self._keeps_words = self._scheme.keeps_words or any(map(uses_stack_words, bodies))
+        self._growth = more_room(draft, self._keeps_words, len(self.landings.words))
 
     def make(self) -> RoutineCopy:
         """Return the copy; NotRewritableError if that cannot be done with certainty."""
@@ -318,7 +363,7 @@ class RoutineCopier:
         """Put the ways in before a block."""
         for edge in self._draft.entry_edges(block.id):
             self._scheme.write_head(edge, block)
-            label = self._landings.way_in(edge, block.id)
+            label = self.landings.way_in(edge, block.id)
             self._draft.copy.entries[block.start] = (label, edge)
 
     # -- blocks
@@ -362,7 +407,7 @@ class RoutineCopier:
             return [raw(word)]
         if self._growth and is_save(word):
             code = larger_save(word, self._growth)
-            cleared = self._landings.nothing_under_way()
+            cleared = self.landings.nothing_under_way()
             draft.charge(Cause.FRAMES, len(code) - 1, block=block.id)
             draft.charge(Cause.LANDINGS, len(cleared), block=block.id)
             return [*code, *cleared]
@@ -377,7 +422,7 @@ class RoutineCopier:
         elif kind in BRANCHES:
             write_branch(self._draft, self._scheme, block, address, kind, target)
         elif is_trap(kind):
-            write_trap(self._draft, self._landings, block, address, self._scheme.keeps_words)
+            write_trap(self._draft, self.landings, block, address, self._keeps_words)
         elif kind in (TransferKind.COMPARE_BRANCH, TransferKind.TRAP_RETURN):
             raise NotRewritableError(f"the instruction at {address:#x} is not understood")
         elif kind is TransferKind.JUMP:

@@ -1077,7 +1077,7 @@ def simprof(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = simprof(capsys, "--list")
     assert status == 0
-    others = ["overheads", "gcov-arcs", "rewriting", "instrumented"]
+    others = ["overheads", "gcov-arcs", "rewriting", "instrumented", "sampling", "sampling-pep"]
     assert [line.split()[0] for line in out.splitlines()] == [*NAMES, *others]
 
 
