@@ -82,6 +82,11 @@ class InstrumentationPlan:
     counted_region: frozenset[int] = frozenset()
     # Edges into the counted region on which a path begins that nothing counts.
     uncounted_entries: frozenset[int] = frozenset()
+    # Path counters from this number on are of no path: they count registers that were led astray on
+    # purpose. None: all are of paths.
+    first_stray: int | None = None
+    # Whether executions of other paths may be counted as one that has a counter
+    overcounts: bool = False
     # Names of path counters beside the table, with the numbers -1, -2, and so on.
     named_counters: tuple[str, ...] = ()
     buffers: tuple[BufferUse, ...] = ()  # What its code has to do with the scheme's buffers

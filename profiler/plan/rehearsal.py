@@ -108,7 +108,7 @@ def rehearse(
     for walk in walks:
         for edge in walk.edges:
             crossings[edge] += walk.count
-        if decoder is not None:
+        if decoder is not None and not plan.plan.overcounts:
             _check_paths(decoder, walk)
     reading = plan.read(interpret.execute(cfg, plan.plan, walks))
     if estimates:
@@ -140,8 +140,9 @@ def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
     # A window of branches ends at each of them: that which ends at EXIT has the blocks of the one
     # before.
     counted: Counter[tuple[bool, bool, tuple[int, ...], tuple[int, ...]]] = Counter()
+    stray = decoder.plan.first_stray
     for path_id, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
-        if path_id >= 0:  # no counter with a name
+        if path_id >= 0 and (stray is None or path_id < stray):  # no counter beside those of paths
             record = decoder.decode(path_id)
             turns = (cfg.edges[edge].source == cfg.edges[edge].target for edge in record.edges)
             leaves = any(cfg.edges[edge].target == cfg.exit for edge in record.edges)

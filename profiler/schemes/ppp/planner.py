@@ -85,12 +85,19 @@ class PppPlan(TppPlan):
         )
 
     @property
+    def pushed_past(self) -> tuple[int, ...]:
+        """The edges that code was moved past (`PracticalGraphs.pushed_past`)."""
+        counts = self.plan.table is not CounterTable.NONE
+        return (
+            tuple(self.graphs.pushed_past(self.plan.counted_region, self.static_region))
+            if counts
+            else ()
+        )
+
+    @property
     def pushed(self) -> int:
         """The most executions of cold paths that are counted as hot, by the edge profile."""
-        if self.plan.table is CounterTable.NONE:
-            return 0
-        edges = self.graphs.pushed_past(self.plan.counted_region, self.static_region)
-        return sum(self.edge_profile[edge] for edge in edges)
+        return sum(self.edge_profile[edge] for edge in self.pushed_past)
 
     def cold_paths(
         self, counters: RoutineCounters, paths: dict[int, int], inferred: ObviousCounts
@@ -180,7 +187,10 @@ class PracticalDrafter(Drafter):
         return graphs.practical_actions(placement, hashed, numbering, increments.potential)
 
     def made(self, **parts: Any) -> TppPlan:
-        return PppPlan(**parts, unit_flow=self.parts.unit_flow)
+        made = PppPlan(**parts, unit_flow=self.parts.unit_flow)
+        stray = None if self.parts.tested else made.numbering.total
+        plan = replace(made.plan, first_stray=stray, overcounts=bool(made.pushed_past))
+        return replace(made, plan=plan)
 
 
 def plan_ppp(
