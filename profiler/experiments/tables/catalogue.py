@@ -13,6 +13,7 @@ from simprof.profiler.experiments.tables import (
     epp,
     kiter,
     others,
+    ppp,
     sampling,
     tpp,
     tpp_text,
@@ -33,6 +34,7 @@ def tables() -> Mapping[str, TableSpec[Any]]:
         others.GCOV_ARCS,
         others.REWRITING_COSTS,
         others.TIMES,
+        *ppp.TABLES,
         *sampling.TABLES,
     )
     return {**TABLES, **{spec.name: spec for spec in more}}
