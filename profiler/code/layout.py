@@ -21,7 +21,8 @@ PROGRAM_WORDS = RUNTIME_DATA + 0x400
 BUFFERS_BASE = 0x5000_C000
 ARRAYS_BASE = 0x5100_0000  # Where the arrays of counters begin, and the buffers must have ended
 TABLES_BASE = 0x6000_0000  # Where the hash tables begin, and the arrays must have ended
-LIMIT = 0x8000_0000  # Where the hash tables must have ended: 2 GB
+POOLS_BASE = 0x7000_0000  # Where the pools of a scheme begin, whose hash tables end there
+LIMIT = 0x8000_0000  # Where the hash tables, or the pools, must have ended: 2 GB
 # How many path registers find room on every stack; more may need words of their own.
 STACK_REGISTERS = 6
 # Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
@@ -41,7 +42,7 @@ class BufferSlot(NamedTuple):
 
 def buffer_address(buffer: Buffer) -> int:
     """Return the address of a buffer."""
-    return BUFFERS_BASE + buffer.offset
+    return (POOLS_BASE if buffer.is_pool else BUFFERS_BASE) + buffer.offset
 
 
 def slots_end(use: BufferUse, first: Sequence[int]) -> int:
@@ -138,8 +139,11 @@ class CounterSpace:
         # Numbers begin at 1: a slot's word 0 says that nobody owns it.
         first = _sums(self._numbers, (1,) * max(len(self._numbers), len(plan.numbers)))
         self._numbers = _sums(self._numbers, plan.numbers)
-        buffers_end = max((slots_end(use, first) for use in plan.buffers), default=0)
-        if self._array > TABLES_BASE or self._table > LIMIT or buffers_end > ARRAYS_BASE:
+        pools = any(use.buffer.is_pool for use in plan.buffers)
+        ends = (slots_end(use, first) for use in plan.buffers if not use.buffer.is_pool)
+        tables_end = POOLS_BASE if pools else LIMIT
+        arrays_fit = self._array <= TABLES_BASE and max(ends, default=0) <= ARRAYS_BASE
+        if not arrays_fit or self._table > tables_end:
             what = "the counters of all routines do not fit their memory"
             raise UsageError(f"{what}: select fewer routines with --routine")
         places = path_base, edge_base, named, words_base

@@ -368,10 +368,10 @@ def part_cost(code: RoutineCode | RoutineCost, part: TakenPart) -> int:
     return (0 if snippet is None else snippet.cost) - (0 if first is None else first.cost)
 
 
-def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
+def counter_bytes(plan: InstrumentationPlan, executed_paths: int, own: int = 0) -> int:
     """Return the bytes of a plan's counters after a run that executed so many different paths."""
     # A hash table has its buckets and a node for each executed path, a buffer with slots one for
-    # each number.
+    # each number. `own`: What an OWN table takes of a pool.
     named = len(plan.named_counters)
     size = COUNTER_SIZE * (plan.edge_counters + named)
     slots = (use.numbers for use in plan.buffers if use.buffer.has_slots)
@@ -381,17 +381,21 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
 
         layout = TableLayout()
         return size + layout.pool + layout.node_size * (executed_paths - named)
-    return size + COUNTER_SIZE * plan.path_counters
+    return size + COUNTER_SIZE * plan.path_counters + own
 
 
 def plan_sizes(
-    plan: InstrumentationPlan, code: RoutineCode | RoutineCost | None, executed_paths: int
+    plan: InstrumentationPlan,
+    code: RoutineCode | RoutineCost | None,
+    executed_paths: int,
+    own: int = 0,
 ) -> dict[str, int]:
     """Return by name how much one routine's counters and code take.
 
     - `plan`: What is done in the routine.
     - `code`: The code of that, without run-time routines; None where there is none.
     - `executed_paths`: How many different paths the run executed.
+    - `own`: Bytes of an OWN table (`counter_bytes`).
 
     Returns
     -------
@@ -399,7 +403,7 @@ def plan_sizes(
         `counter_bytes`, `snippets` (how many pieces of code) and `code_bytes` (theirs).
     """
     return {
-        "counter_bytes": counter_bytes(plan, executed_paths),
+        "counter_bytes": counter_bytes(plan, executed_paths, own),
         "snippets": 0 if code is None else code.count,
         "code_bytes": 0 if code is None else code.code_bytes,
     }

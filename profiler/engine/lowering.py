@@ -147,6 +147,7 @@ class Lowering:
         self._unpacked: set[int] = set()  # Routines whose operations are in `_by_edge`
         self._tables: dict[tuple[int, int], int] = {}
         self._hashing: set[int] = set()
+        self._own_tables: set[int] = set()
 
     @property
     def is_idle(self) -> bool:
@@ -189,6 +190,11 @@ class Lowering:
     def hash_works(self) -> dict[tuple[int, int], HashWork]:
         """(routine, slot) -> what the hashing routine did for that table; others have none."""
         return {owner: self.memory.hash_work(table) for table, owner in self.tables().items()}
+
+    def entries(self, table: int) -> dict[int, int]:
+        """Return path number -> count of an OWN table in order of first counts, of others none."""
+        own = table in self._own_tables
+        return self.memory.table_entries(table) if own else {}
 
     def hashes_paths(self, routine: int) -> bool:
         """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
@@ -323,10 +329,12 @@ class Lowering:
         return operations
 
     def _table(self, routine: int, slot: int, plan: InstrumentationPlan) -> int:
-        table = self.memory.add_table(plan.key_words) if plan.table is CounterTable.HASH else -1
+        table = self.memory.add_table(plan.key_words) if plan.counts_in_order else -1
         self._tables[routine, slot] = table
         if table >= 0:
             self._hashing.add(routine)
+        if plan.table is CounterTable.OWN:
+            self._own_tables.add(table)
         return table
 
 

@@ -432,6 +432,22 @@ class EngineMemory:
         self._replace(nodes=_grown(self.state.nodes, limit * kernels.NODE))
         self.clock[kernels.NODE_LIMIT] = limit
 
+    def table_entries(self, table: int) -> dict[int, int]:
+        """Return path number -> count of a table, in the order in which they were first counted."""
+        nodes = self.state.nodes.reshape(-1, kernels.NODE)
+        buckets = int(self.state.costs[kernels.BUCKET_MASK]) + 1
+        first = int(self.state.tables[table * kernels.TABLE_WORDS + kernels.TABLE_HEADS])
+        found: list[int] = []
+        for head in self.state.heads[first : first + buckets].tolist():
+            node = head
+            while node:
+                found.append(node)
+                node = int(nodes[node - 1, 2])
+        found.sort()  # Nodes are handed out upwards
+        numbers = {key: number for number, key in self._long_keys.items()}
+        rows = nodes[np.array(found, np.int64) - 1].tolist()
+        return {numbers.get(key, key): count for key, count, *_ in rows}
+
     def hash_work(self, table: int) -> HashWork:
         """Return what the hashing routine did for a table."""
         at = table * kernels.TABLE_WORDS

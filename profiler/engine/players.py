@@ -65,8 +65,8 @@ class Totals:
 
 
 def hashes(plan: InstrumentationPlan, action: Action) -> bool:
-    """Whether `action` counts in a hash table under a number that only its register knows."""
-    return plan.table is CounterTable.HASH and action.effect is RegisterEffect.USES
+    """Whether `action` counts in a table, in order, under a number that only its register knows."""
+    return plan.counts_in_order and action.effect is RegisterEffect.USES
 
 
 def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
@@ -94,6 +94,7 @@ class Player:
     ) -> None:
         self.plan = plan
         self._is_hashed = plan.table is CounterTable.HASH
+        self._is_ordered = plan.counts_in_order
         # Edges in arguments are the run's, edges in results those of `cfg`, which may lack some of
         # them; None: the graphs are the same.
         self._variant = variant
@@ -195,7 +196,7 @@ class Player:
     def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
         own = self._own(edge)
-        act = self._acts.get(own) if self._is_hashed else None
+        act = self._acts.get(own) if self._is_ordered else None
         if act is None or act.in_order:
             return []
         execution = Execution(list(self.start[0]))

@@ -34,7 +34,7 @@ from simprof.profiler.engine.segments import GraphVariant, Segmentation
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.decoders import UnfinishedPath
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.values import dataclass
 
 Transition = tuple[int, int, int, tuple[int, ...]]
@@ -478,8 +478,8 @@ class SegmentReplay:
         for segment in segments:
             edges = self._edges((*segment.history, segment.key))
             self._by_start.setdefault(self._start(edges), []).append(segment)
-        # Hashing costs, and guards, depend on the order of events.
-        ordered = plan.table is CounterTable.HASH or bool(plan.guards)
+        # What tables cost, and guards, depend on the order of events.
+        ordered = plan.counts_in_order or bool(plan.guards)
         # Segments must end at every self-loop on which the plan does more than count it.
         ends = set(product.own(product.segmentation.dag.removed))
         self.possible = not ordered and acting_turns(cfg, plan) <= ends and self._settle()

@@ -238,7 +238,7 @@ def _run(document: GraphDocument, options: AnalysisOptions) -> GraphRun:
     definition = registry.definition(options.mode)
     code = price(plan, registry.pricer(options.mode, options.scheme))
     costs = hash_costs(MACHINE, plan.plan.key_words)
-    counters = execute(cfg, plan.plan, document.walks, costs)
+    counters = execute(cfg, plan.plan, document.walks, costs, definition.code().table)
     crossed = crossings(document)
     reading = plan.read(counters)
     check_shape(plan, options.mode, reading)

@@ -19,6 +19,7 @@ from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CountError
+from simprof.profiler.schemes.definition import OwnTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 
@@ -29,11 +30,16 @@ def execute(
     plan: InstrumentationPlan,
     walks: Iterable[ExecutedWalk],  # In the order in which they happen, each any number of times
     costs: HashCosts,  # What the hashing routine costs
+    table: OwnTable | None = None,  # How the scheme keeps OWN tables
 ) -> RoutineCounters:
     """Execute the plan's actions along `walks`; CountError as `check_counters`."""
     happened = [walk for walk in walks if walk.count]
     counters = interpret.execute(cfg, plan, happened)
     check_counters(cfg, plan, counters.paths)
+    if plan.table is CounterTable.OWN and table is not None:
+        # Walks are counted in order, and a walk that is executed again counts nothing new.
+        spent = table.cost(MACHINE, plan, counters.paths)
+        return replace(counters, hash_instructions=spent)
     if plan.table is not CounterTable.HASH:
         return counters
     return replace(counters, hash_instructions=instructions_of_hashing(plan, happened, costs))

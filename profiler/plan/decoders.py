@@ -37,7 +37,8 @@ class UnfinishedPath:
 class RoutineCounters:
     """What one scheme's counters hold for one routine after a run: all that a decoder may read."""
 
-    # Path counter -> value, where that is not 0 (named ones, below 0, among them).
+    # Path counter -> value, where that is not 0 (named ones, below 0, among them). Those of OWN
+    # tables are in the order in which they were first counted.
     paths: Mapping[int, int]
     events: tuple[int, ...]  # Values of the plan's `CountEdge` counters
     # Block id -> activations that ended early in it (BL94 3.2, EPP 3.6).
@@ -46,7 +47,7 @@ class RoutineCounters:
     unfinished: tuple[UnfinishedPath, ...] = ()
     # How many of the increments of path counters called the hashing routine.
     hashed_increments: int = 0
-    hash_instructions: int = 0  # Instructions that the hashing routine executed
+    hash_instructions: int = 0  # Executed in the hashing routine, or that of an OWN table
     # How often conditional parts of code were executed (`plan.Execution.take`).
     taken: Mapping[TakenPart, int] = field(default_factory=dict)
 

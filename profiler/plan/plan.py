@@ -26,6 +26,7 @@ class CounterTable(StrEnum):
     # In a trace: a path's counter is how often its symbol is there, the number of the path among
     # all that the plans' shared numbers stand for (`BufferUse.numbers`).
     STREAM = "stream"
+    OWN = "own"  # by a run-time routine of the scheme's own (`schemes.definition.OwnTable`)
     NONE = "none"
 
 
@@ -34,6 +35,9 @@ class Addressing(StrEnum):
 
     ADDRESS = "addressing"  # the address of a counter
     INDEX = "indexing"  # the index of a counter
+
+
+POOL_START = 16  # Bytes at the beginning of a pool that are never handed out
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,9 @@ class Buffer:
     has_slots: bool = False
     # Offset and size of the words in it that the counters' file of an instrumented program has.
     kept: tuple[int, int] | None = None
+    # Whether a run-time routine hands it out: its first word has the address behind the last byte
+    # that is in use, at first `POOL_START` bytes behind its own.
+    is_pool: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ class InstrumentationPlan:
     # Edge id -> actions in execution order. Edges without actions are absent.
     actions: Mapping[int, tuple[Action, ...]]
     uses_register: bool = False  # Whether any action touches the path register
-    # table, path_counters: Kind of path counter table, and for ARRAY the number of its counters.
+    # table, path_counters: Kind of path counter table; for ARRAY the number of its counters, for
+    # OWN the number of words that the routine has of its own, which are 0 at first.
     table: CounterTable = CounterTable.NONE
     path_counters: int = 0
     addressing: Addressing | None = None  # For ARRAY tables; None otherwise
@@ -122,6 +130,11 @@ class InstrumentationPlan:
         }
         kept = {e: a for e, a in bodies.items() if any(type(each) is not NoCode for each in a)}
         return replace(self, actions=kept, is_duplicated=False)
+
+    @property
+    def counts_in_order(self) -> bool:
+        """Whether what counting a path costs depends on the paths that were counted before."""
+        return self.table in (CounterTable.HASH, CounterTable.OWN)
 
     @cached_property
     def guards(self) -> dict[int, Guard]:

@@ -65,7 +65,7 @@ def instrument_json(
             "address": address_text(made.rewritten.base),
             "bytes": len(made.rewritten.code),
         },
-        "counter_bytes": sum(each.size for each in made.memory.dumped if not each.is_table),
+        "counter_bytes": sum(each.size for each in made.memory.dumped if not each.grows),
         "tables": sum(each.is_table for each in made.memory.dumped),
         "application_registers": [register.text for register in made.carried],
     }

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         RoutinePlan,
         TraceWriter,
     )
-    from simprof.profiler.plan.plan import CounterTable
+    from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
     from simprof.profiler.profiles.profile import LoopLimit
     from simprof.simulator.binary.program import MachineKind
 
@@ -224,6 +224,26 @@ class StreamBuffer:
         return self.start + self.size
 
 
+ReadMemory = Callable[[int, int], bytes]  # (address, size in bytes) -> memory
+
+
+@dataclass(frozen=True)
+class OwnTable:
+    """Path counters that a run-time routine of a scheme's own keeps (`CounterTable.OWN`)."""
+
+    # Numbers of path counters name what the routine counts, and what it executes follows from the
+    # numbers, their counts, and the order in which they were counted first. It has the words of
+    # `InstrumentationPlan.path_counters` at the layout's `path_base`, and may have a pool.
+    #
+    # cost: Instructions that it executes for a routine's plan: of counters, as number -> count, in
+    # that order.
+    cost: Callable[[MachineKind, InstrumentationPlan, Mapping[int, int]], int]
+    # Bytes of a pool that it takes for them.
+    size: Callable[[InstrumentationPlan, Mapping[int, int]], int]
+    # Counters in memory, as number -> count.
+    read: Callable[[InstrumentationPlan, CounterLayout, ReadMemory], Mapping[int, int]]
+
+
 @dataclass(frozen=True)
 class SchemeCode:
     """A scheme's own SPARC code; the code of `plan.plan`'s actions is there already."""
@@ -243,6 +263,7 @@ class SchemeCode:
     slots: Callable[[RoutinePlan, CounterLayout], tuple[BufferSlot, ...]] = lambda plan, layout: ()
     # The buffer that its code appends to; None: it appends to none.
     stream: StreamBuffer | None = None
+    table: OwnTable | None = None  # How it keeps the counters of OWN tables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,3 +369,10 @@ class SchemeDefinition:
         if (by_edges := self.guided_decoder(plan)) is None:
             return None
         return guide_numbers(by_edges.edge_profile, getattr(by_edges, "unit_flow", None))
+
+
+def own_table(scheme: SchemeDefinition, plan: InstrumentationPlan) -> OwnTable | None:
+    """Return how a scheme keeps the path counters of a plan; None where simprof's tables do."""
+    from simprof.profiler.plan.plan import CounterTable
+
+    return scheme.code().table if plan.table is CounterTable.OWN else None

@@ -23,6 +23,7 @@ from simprof.profiler.schemes.definition import (
     SchemeOption,
     StateScope,
 )
+from simprof.profiler.schemes.kblpp import KBLPP
 from simprof.profiler.schemes.kiter import KITER
 from simprof.profiler.schemes.others import (
     BrokenScheme,
@@ -63,7 +64,7 @@ EDGES = SchemeDefinition(
 # simprof's own, in the order of reports.
 OWN = (
     *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, PPP, PREF, KITER),
-    *(WPP, SAMPLED, PEP),
+    *(KBLPP, WPP, SAMPLED, PEP),
     *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
 )
 

@@ -32,7 +32,9 @@ from simprof.profiler.plan.decoders import (
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.request.errors import CountError
+from simprof.profiler.schemes.definition import own_table
 from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.values import dataclass
 
 
@@ -143,8 +145,13 @@ class Counters:
         events: Mapping[int, RoutineEvents],
         # How often each transition of the segment automaton counts; None: as often as it was taken
         times: Sequence[int] | None = None,
+        machine: MachineKind = MachineKind.SPARCV9,  # What the code is for
     ) -> None:
+        self._machine = machine
         self._hash_work = lowering.hash_works()
+        self._entries = {owner: lowering.entries(n) for n, owner in lowering.tables().items()}
+        # (routine, slot) -> what was executed in its routine for an OWN table
+        self._own_costs: dict[tuple[int, int], int] = {}
         self._products: Products | None = lowering.products
         self._events = events
         self._paths = {
@@ -198,17 +205,26 @@ class Counters:
         values: tuple[int, ...] = ()
         if plan is not None:
             values = plan.event_counts(events.edges, events.block_counts)
-        counted, hash_work = _PathTotals(), None
+        counted, spent = _PathTotals(), 0
         if scheme.slot is not None:
             counted = self._paths.get((routine, scheme.slot), counted)
             hash_work = self._hash_work.get((routine, scheme.slot))
+            spent = 0 if hash_work is None else hash_work.instructions
+        paths = dict(sorted(counted.totals.paths.items()))
+        table = None if plan is None else own_table(scheme.definition, plan)
+        if plan is not None and table is not None and scheme.slot is not None:
+            key = routine, scheme.slot
+            paths = {number: paths[number] for number in self._entries.get(key, {})}
+            if key not in self._own_costs:
+                self._own_costs[key] = table.cost(self._machine, plan, paths)
+            spent = self._own_costs[key]
         return RoutineCounters(
-            paths=dict(sorted(counted.totals.paths.items())),
+            paths=paths,
             events=values,
             early=events.early,
             unfinished=tuple(UnfinishedPath(*end, n) for end, n in counted.unfinished.items()),
             hashed_increments=counted.totals.hashed_increments,
-            hash_instructions=0 if hash_work is None else hash_work.instructions,
+            hash_instructions=spent,
             taken=counted.totals.taken,
         )
 

@@ -242,7 +242,7 @@ def collect(
         schemes=schemes[:wanted],
         judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
         events=events,
-        counters=Counters(counted.lowering, events, times),
+        counters=Counters(counted.lowering, events, times, recovered.program.machine),
         shared_contexts=contexts,
         result=counted.result,
         unattributed=counted.unattributed,

@@ -52,7 +52,7 @@ from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import JUDGE, ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.definition import JUDGE, ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
 from simprof.profiler.session.observation import (
     Observation,
@@ -572,4 +572,6 @@ def _sizes(routine: RoutineReading, is64: bool) -> dict[str, int]:
     traced = trace_sizes(routine.definition.trace_writer(plan), routine.events.edges)
     traced |= stream_sizes(plan.plan, routine.counters)
     traced |= address_sizes(code, routine.events.block_counts, is64)
-    return {**plan_sizes(plan.plan, code, len(routine.counters.paths)), **traced}
+    paths, table = routine.counters.paths, own_table(routine.definition, plan.plan)
+    own = 0 if table is None else table.size(plan.plan, paths)
+    return {**plan_sizes(plan.plan, code, len(paths), own), **traced}

@@ -7,7 +7,7 @@ and which the program only copies), and, all numbers big-endian,
 part                  bytes
 ====================  ==========================================================================
 each region           an array, or the slots of logged pairs: `size` bytes of memory. A hash
-                      table: its bytes up to the first node that is not used
+                      table, or a pool: its bytes up to the first that is not used
 frames                a word of 32 bits: how many; one that says how the program ended; then the
                       words, of the program's width
 the end               ``simprof`` and a newline: without it the file is cut
@@ -34,6 +34,7 @@ import numpy as np
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, TableLayout
 from simprof.profiler.code.layout import SLOT_SIZE
+from simprof.profiler.plan.plan import POOL_START
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.profiles.storage import LONGEST_HEADER
 from simprof.profiler.request.errors import ProfileMismatchError
@@ -56,6 +57,7 @@ class RegionKind(StrEnum):
     ARRAY = "array"  # words
     PAIRS = "pairs"  # slots of logged pairs: owner and count (CS6120)
     TABLE = "table"  # a hash table (EPP 5.3)
+    POOL = "pool"  # what a scheme's run-time routine handed out (`plan.plan.Buffer.is_pool`)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class FileRegion:
 
     kind: RegionKind
     address: int
-    size: int  # In bytes; of a hash table the room that it has.
+    size: int  # In bytes; of a hash table or a pool the room that it has.
     words: int = 1  # Of a hash table: 32-bit words of a key (see `hash_routine`).
 
     @property
@@ -73,14 +75,24 @@ class FileRegion:
         return self.kind is RegionKind.TABLE
 
     @property
+    def grows(self) -> bool:
+        """Whether the file has as much of it as is in use: of a hash table, and a pool."""
+        return self.kind in (RegionKind.TABLE, RegionKind.POOL)
+
+    @property
     def table(self) -> TableLayout:
         """How the hash table is laid out."""
         return TableLayout(self.words)
 
     @property
     def free(self) -> int:
-        """Of a hash table: the address of the word that has the address behind its last byte."""
-        return self.address + self.table.free
+        """Of what grows: the address of the word that has the address behind its last byte."""
+        return self.address + (self.table.free if self.is_table else 0)
+
+    def holds(self, size: int) -> bool:
+        """Whether what grows can have so many bytes in use."""
+        first, step = (self.table.pool, self.table.node_size) if self.is_table else (POOL_START, 4)
+        return size >= first and (size - first) % step == 0
 
 
 @dataclass(frozen=True)
@@ -162,7 +174,7 @@ def parse(data: bytes, name: str = "the counter file") -> CounterFile:
     width = _check_header(known)
     memory: dict[int, bytes] = {}
     for region in known.regions:
-        size = _table_size(data, at, region, name) if region.is_table else region.size
+        size = _used_size(data, at, region, name) if region.grows else region.size
         memory[region.address] = _take(data, at, size, name)
         at += size
     count = int.from_bytes(_take(data, at, WORD, name), "big")
@@ -232,17 +244,17 @@ def _take(data: bytes, at: int, size: int, name: str) -> bytes:
     return taken
 
 
-def _table_size(data: bytes, at: int, region: FileRegion, name: str) -> int:
-    """Return how many bytes of a hash table there are."""
-    place = at + region.table.free
+def _used_size(data: bytes, at: int, region: FileRegion, name: str) -> int:
+    """Return how many bytes of a hash table or a pool there are."""
+    place = at + region.free - region.address
     end = int.from_bytes(_take(data, place, WORD, name), "big")
     size = end - region.address
-    if size < region.table.pool or (size - region.table.pool) % region.table.node_size:
+    if not region.holds(size):
         raise UsageError(f"{name} is damaged at byte {place}: run the program again")
     if size > region.size:
         raise UsageError(
-            f"{name}: more paths were executed than the hash table at {region.address:#x} has room "
-            "for, and counts are lost: instrument with a smaller --path-limit"
+            f"{name}: more paths were executed than the {region.kind} at {region.address:#x} has "
+            "room for, and counts are lost: instrument with a smaller --path-limit"
         )
     return size
 
@@ -263,6 +275,11 @@ def merged(files: Sequence[CounterFile]) -> CounterFile:
         if first.header.get("trace"):
             raise ProfileMismatchError(
                 f"{first.name} and {other.name}: traces cannot be merged: read one at a time"
+            )
+        if any(region.kind is RegionKind.POOL for region in first.regions):
+            raise ProfileMismatchError(
+                f"{first.name} and {other.name}: counters of mode {first.header['mode']} cannot be "
+                "merged: read one at a time"
             )
         if first.header != other.header:
             different = _difference(first.header, other.header)

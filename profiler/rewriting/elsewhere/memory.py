@@ -10,7 +10,7 @@ activations that ended early, how often conditional code was executed, what hash
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,12 @@ from simprof.profiler.code.layout import (
     slots_end,
 )
 from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
-from simprof.profiler.plan.plan import Buffer, CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import (
+    POOL_START,
+    Buffer,
+    CounterTable,
+    InstrumentationPlan,
+)
 from simprof.profiler.rewriting.elsewhere.counter_file import (
     CounterFile,
     FileRegion,
@@ -36,7 +41,12 @@ from simprof.profiler.rewriting.elsewhere.counter_file import (
     table_counts,
 )
 from simprof.profiler.rewriting.elsewhere.parts import StartMemory
-from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.definition import (
+    OwnTable,
+    ReadMemory,
+    SchemeDefinition,
+    own_table,
+)
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
 from simprof.simulator.values import dataclass
 
@@ -48,8 +58,6 @@ WRAP = 1 << 8 * COUNTER_SIZE  # What counters count modulo
 NO_SYMBOLS: Mapping[int, int] = MappingProxyType({})
 _SHOWN = 3
 
-ReadMemory = Callable[[int, int], bytes]  # (address, size in bytes) -> memory
-
 
 @dataclass(frozen=True)
 class PlacedPlan:
@@ -58,6 +66,7 @@ class PlacedPlan:
     plan: InstrumentationPlan  # What is counted
     layout: CounterLayout  # Where
     slots: tuple[BufferSlot, ...] = ()  # Of the plan's `slot_edges`, in their order
+    own: OwnTable | None = None  # How the scheme keeps its path counters, if it does
 
     @property
     def table(self) -> FileRegion | None:
@@ -72,8 +81,8 @@ class PlacedPlan:
         """The end of its counters among the arrays; at least their base."""
         plan, layout = self.plan, self.layout
         ends = [ARRAYS_BASE, layout.edge_counter(plan.edge_counters)]
-        if plan.table is CounterTable.ARRAY:
-            ends.append(layout.path_counter(plan.path_counters))
+        if plan.table in (CounterTable.ARRAY, CounterTable.OWN):
+            ends.append(layout.path_base + COUNTER_SIZE * plan.path_counters)
         if plan.named_counters:
             ends.append(layout.named + COUNTER_SIZE)
         if plan.constants:
@@ -84,7 +93,8 @@ class PlacedPlan:
 
 def placed(scheme: SchemeDefinition, plan: RoutinePlan, layout: CounterLayout) -> PlacedPlan:
     """Return a plan of `scheme` with the places of its counters."""
-    return PlacedPlan(plan.plan, layout, scheme.code().slots(plan, layout))
+    code = scheme.code()
+    return PlacedPlan(plan.plan, layout, code.slots(plan, layout), own_table(scheme, plan.plan))
 
 
 def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
@@ -101,7 +111,7 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
     ends: dict[Buffer, int] = {}
     for code in plans:
         for use in code.plan.buffers:
-            if use.edges or use.numbers:
+            if use.edges or use.numbers or use.buffer.is_pool:
                 ends[use.buffer] = max(ends.get(use.buffer, 0), slots_end(use, code.layout.first))
         if code.plan.constants:
             words = (word.to_bytes(COUNTER_SIZE, "big") for word in code.plan.constants)
@@ -113,6 +123,9 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
             regions.append(FileRegion(RegionKind.PAIRS, start, end - start))
             slots = (slot for code in plans for slot in code.slots)
             fills.append((start, _owners(slots, start, end - start)))
+        elif buffer.is_pool:
+            regions.append(FileRegion(RegionKind.POOL, start, end - start))
+            fills.append((start, (start + POOL_START).to_bytes(4, "big")))
         elif buffer.kept is not None:
             offset, size = buffer.kept
             regions.append(FileRegion(RegionKind.ARRAY, start + offset, size))
@@ -166,6 +179,8 @@ def read_counters(
         paths[number] = _word(read, layout.path_counter(number))
     if code.table is not None:
         paths |= _hashed(code.table, read)
+    elif code.own is not None:
+        paths |= code.own.read(plan, layout, read)
     elif plan.table is CounterTable.ARRAY:
         paths |= enumerate(_words(read, layout.path_base, plan.path_counters))
     elif plan.table is CounterTable.STREAM:

@@ -110,8 +110,8 @@ def dump_items(machine: MachineKind, memory: StartMemory, header: bytes) -> tupl
                 for region in memory.dumped
                 for word in (
                     region.address,
-                    0 if region.is_table else region.size,
-                    region.free if region.is_table else 0,
+                    0 if region.grows else region.size,
+                    region.free if region.grows else 0,
                 )
             ),
         ),
@@ -438,7 +438,7 @@ def dump_outcomes(
     yield False
     yield from written
     for index, region in enumerate(memory.dumped):
-        yield not region.is_table
+        yield not region.grows
         yield from written
         yield index + 1 < len(memory.dumped)
     another, none = (False, False, False), True

@@ -1,0 +1,67 @@
+"""`kblpp`: acyclic paths across loop iterations (D'Elia and Demetrescu 2013)."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.schemes.definition import (
+    LAYOUT,
+    PER_VERTEX,
+    PLANNING,
+    REGISTERS,
+    PlanOrder,
+    ProfileKind,
+    SchemeCode,
+    SchemeDefinition,
+    SchemeOption,
+    StateScope,
+    registers_of_paths,
+)
+
+LENGTH = SchemeOption(
+    name="length",
+    kind=int,
+    default=2,
+    help="acyclic paths in a row that are counted together.",
+    hint="give a whole number from 2 to 100",
+    metavar="K",
+    word="k",
+    least=2,
+    greatest=100,
+)
+
+
+def _plan(order: PlanOrder) -> RoutinePlan:
+    from simprof.profiler.schemes.kblpp.planner import plan_kblpp
+    from simprof.profiler.schemes.pp.planner import plan_pp
+
+    paths = plan_pp(
+        order.cfg,
+        weights=order.weights,
+        path_limit=order.options.path_limit,
+        per_vertex=PER_VERTEX.of(order.options),
+        table=order.table,
+    )
+    return plan_kblpp(paths, LENGTH.of(order.options))
+
+
+def _code() -> SchemeCode:
+    from simprof.profiler.schemes.kblpp.code import CODE
+
+    return CODE
+
+
+KBLPP = SchemeDefinition(
+    mode="kblpp",
+    description="sequences of up to k acyclic paths (D'Elia and Demetrescu 2013)",
+    collects=ProfileKind.ITERATION_PATHS,
+    plan=_plan,
+    reads=PLANNING,
+    options=(LENGTH, PER_VERTEX, REGISTERS, LAYOUT),
+    registers=registers_of_paths,
+    code=_code,
+    iterations=attrgetter("length"),
+    # The pool of nodes is the program's. What a routine's forest costs does not depend on others.
+    scope=StateScope.PROGRAM,
+)

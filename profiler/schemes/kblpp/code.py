@@ -1,0 +1,370 @@
+"""The run-time routines of k-BLPP, the code that calls them, and what both execute.
+
+`emit r` for k > 2 is `add; brnz, nop;` and either a call of `kblpp_root`, where a chunk begins, or
+of `kblpp_child`, and moves of what it returns. For k = 2 a chunk begins each time.
+
+Steps of a routine
+------------------
+1. `kblpp_root`: the word of the roots' array at the path's number, or (`kblpp_root_hashed`) of its
+   bucket, is the address of the first node of a list. `kblpp_child`: tau's word `child` is.
+2. The list is searched for the number. A node that is not there is appended: this is the new tau.
+3. If there is a node of the lower slab, or the chunk before ended in one, its children are
+   searched in the same way, and the one that is found, the new beta, is counted. Otherwise tau is.
+
+Nodes are handed out from a pool of the whole program (`plan.plan.Buffer.is_pool`):
+
+======  ========  ==================================================
+offset  name      contents
+======  ========  ==================================================
+0       number    of the path
+4       count
+8       child     address of the first child, 0 for none
+12      next      address of the next node of the list, 0 for none
+======  ========  ==================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
+from itertools import chain
+
+from simprof.profiler.code import shapes
+from simprof.profiler.code.cost_samples import Samples
+from simprof.profiler.code.counting import executed
+from simprof.profiler.code.layout import (
+    COUNTER_SIZE,
+    CounterLayout,
+    buffer_address,
+)
+from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
+from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
+from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.plan import Buffer, CounterTable, InstrumentationPlan
+from simprof.profiler.schemes.definition import OwnTable, ReadMemory, SchemeCode
+from simprof.profiler.schemes.kblpp.actions import BETA, LACKING, TAU, BeginPath, BeginStream, Emit
+from simprof.profiler.schemes.kblpp.forest import (
+    BUCKET_BITS,
+    BUCKETS,
+    Counted,
+    Sequences,
+    SlabForest,
+)
+from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.isa import assembler as asm
+from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
+
+R = Register
+
+NODES = Buffer("nodes", size=1 << 27, is_pool=True)  # Room for 8 million
+NODE_SIZE = 16
+_NUMBER, _COUNT, _CHILD, _NEXT = range(0, NODE_SIZE, 4)
+ROOT, ROOT_HASHED, CHILD = "kblpp_root", "kblpp_root_hashed", "kblpp_child"
+NAMES = (ROOT, ROOT_HASHED, CHILD)
+
+# Calling convention: %o0 = path number, %o1 = address of the roots, or tau, %o2 = node whose child
+# is to be counted, 0 for none. Called with `call`; returns the new tau in %o1, the new beta in %o2.
+# Besides only %o0 and %o7 change, on V8 also icc.
+_CLOBBERS = (R.O0, R.O1, R.O2, R.O7)
+_KEY, _TAU, _BETA = R.I0, R.I1, R.I2
+_LINK, _VALUE, _POOL = R.L0, R.L1, R.L2
+
+
+@cache
+def emit_routine(machine: MachineKind, name: str) -> tuple[Item, ...]:
+    """Return one of the routines, to be assembled; its first label is its symbol."""
+    return (
+        Label(name),
+        save_smallest_frame(machine),
+        *clear_upper_half(machine, _KEY),
+        *_first_link(name),
+        *(_take_root(machine, name) if name == ROOT else _search(machine, f"{name}.upper", _TAU)),
+        *_branch(machine, _BETA, None, True, f"{name}.first"),
+        asm.arithmetic("add", _BETA, _CHILD, _LINK),  # harmless where there is none
+        *_search(machine, f"{name}.lower", _BETA),
+        *_count(_BETA),
+        Label(f"{name}.first"),
+        *_count(_TAU),
+    )
+
+
+def _first_link(name: str) -> list[Item]:
+    """Leave the address of the word with the list's first node in the link register."""
+    if name == CHILD:
+        return [asm.arithmetic("add", _TAU, _CHILD, _LINK)]
+    number, fold = _KEY, list[Item]()
+    if name == ROOT_HASHED:
+        number = _LINK
+        fold = [
+            asm.shift("srl", _KEY, BUCKET_BITS, _LINK),
+            asm.arithmetic("xor", _KEY, _LINK, _LINK),
+            asm.arithmetic("and", _LINK, BUCKETS - 1, _LINK),
+        ]
+    return [
+        *fold,
+        asm.shift("sll", number, 2, _LINK),
+        asm.arithmetic("add", _TAU, _LINK, _LINK),
+    ]
+
+
+def _branch(
+    machine: MachineKind,
+    left: Register,
+    right: Register | None,
+    equal: bool,
+    to: str,
+    annul: bool = False,
+) -> list[Item]:
+    """Compare and branch; `right` is None for 0."""
+    if machine is MachineKind.SPARCV8:
+        compare = asm.cmp(left, 0 if right is None else right)
+        return [compare, asm.branch("e" if equal else "ne", to, annul)]
+    code: list[Item] = []
+    if right is not None:
+        code, left = [asm.arithmetic("sub", left, right, _VALUE)], _VALUE
+    return [*code, asm.branch_register("z" if equal else "nz", left, to, annul, not equal)]
+
+
+def _take_root(machine: MachineKind, name: str) -> list[Item]:
+    """Do step 2 where a word of the array has the only node of its list."""
+    return [
+        asm.load("ld", _LINK, 0, _TAU),
+        *_branch(machine, _TAU, None, False, f"{name}.found"),
+        asm.sethi(buffer_address(NODES), _POOL),
+        *_new(_TAU),
+        Label(f"{name}.found"),
+    ]
+
+
+def _search(machine: MachineKind, name: str, node: Register) -> list[Item]:
+    """Do step 2: leave the node in a register."""
+    return [
+        Label(f"{name}.step"),
+        asm.load("ld", _LINK, 0, node),
+        *_branch(machine, node, None, False, f"{name}.check", annul=True),
+        asm.load("ld", node, _NUMBER, _VALUE),
+        asm.sethi(buffer_address(NODES), _POOL),
+        *_new(node)[:-1],
+        asm.branch("a", f"{name}.found"),
+        _new(node)[-1],
+        Label(f"{name}.check"),
+        *_branch(machine, _VALUE, _KEY, False, f"{name}.step", annul=True),
+        asm.arithmetic("add", node, _NEXT, _LINK),
+        Label(f"{name}.found"),
+    ]
+
+
+def _new(node: Register) -> list[Instruction]:
+    """Append a node to the list whose end the link register has."""
+    return [
+        asm.load("ld", _POOL, 0, node),
+        asm.arithmetic("add", node, NODE_SIZE, _VALUE),
+        asm.store("st", _VALUE, _POOL, 0),
+        asm.store("st", node, _LINK, 0),
+        asm.store("st", _KEY, node, _NUMBER),
+    ]
+
+
+def _count(node: Register) -> list[Instruction]:
+    return [
+        asm.load("ld", node, _COUNT, _VALUE),
+        asm.arithmetic("add", _VALUE, 1, _VALUE),
+        asm.store("st", _VALUE, node, _COUNT),
+        asm.ret(),
+        asm.restore(),
+    ]
+
+
+# -- What the routines execute
+
+
+def _outcomes(name: str, passed: int, inserted: bool) -> list[bool]:
+    """Return the outcomes of the branches of a search."""
+    if name == ROOT:
+        return [not inserted]
+    return [True, True] * passed + ([False] if inserted else [True, False])
+
+
+@cache
+def call_cost(machine: MachineKind, name: str, visits: tuple[tuple[int, bool], ...]) -> int:
+    """Count what a call executes in the routine's code.
+
+    `visits`: Of tau, and of beta where it is counted: the nodes that are passed, and whether the
+    node is inserted.
+    """
+    upper, *lower = visits
+    outcomes = [*_outcomes(name, *upper), not lower]
+    for visit in lower:
+        outcomes += _outcomes(CHILD, *visit)
+    return executed(emit_routine(machine, name), outcomes)
+
+
+def _sequences_of(plan: InstrumentationPlan) -> tuple[Sequences, bool]:
+    """Return the sequences of a plan, and whether roots are in buckets."""
+    actions = chain.from_iterable(plan.actions.values())
+    emit = next(action for action in actions if isinstance(action, Emit))
+    return emit.sequences, emit.hashed
+
+
+def _counted(plan: InstrumentationPlan, counts: Mapping[int, int]) -> Iterator[Counted]:
+    """Yield what happened when each node was counted first."""
+    sequences, hashed = _sequences_of(plan)
+    forest = SlabForest(sequences, BUCKETS if hashed else 0)
+    return map(forest.count, counts)
+
+
+def table_cost(machine: MachineKind, plan: InstrumentationPlan, counts: Mapping[int, int]) -> int:
+    """Return what the routines execute, by the nodes that they counted in this order first."""
+    total, root = 0, ROOT_HASHED if counts and _sequences_of(plan)[1] else ROOT
+    for (is_root, visits), count in zip(_counted(plan, counts), counts.values(), strict=True):
+        name = root if is_root else CHILD
+        again = tuple((passed, False) for passed, _ in visits)
+        total += call_cost(machine, name, visits) + (count - 1) * call_cost(machine, name, again)
+    return total
+
+
+def table_size(plan: InstrumentationPlan, counts: Mapping[int, int]) -> int:
+    """Return the bytes of the nodes."""
+    visits = (visit for _, each in _counted(plan, counts) for visit in each)
+    return NODE_SIZE * sum(inserted for _, inserted in visits)
+
+
+def read_table(
+    plan: InstrumentationPlan, layout: CounterLayout, read: ReadMemory
+) -> dict[int, int]:
+    """Return the counts of nodes in memory, by number."""
+    sequences, _ = _sequences_of(plan)
+    counts: dict[int, int] = {}
+    roots = _words(read(layout.path_base, COUNTER_SIZE * plan.path_counters))
+    # Nodes whose parents have these codes
+    work = [(0, node) for node in roots]
+    while work:
+        parent, node = work.pop()
+        if node:
+            number, count, child, following = _words(read(node, NODE_SIZE))
+            code = sequences.extended(parent, number)
+            work += [(parent, following), (code, child)]
+            if count:
+                counts[code - 1] = count
+    return counts
+
+
+def _words(data: bytes) -> Iterator[int]:
+    return (int.from_bytes(data[at : at + 4], "big") for at in range(0, len(data), 4))
+
+
+# -- The code that calls them
+
+
+def begin_stream(writer: Writer, action: BeginStream) -> None:
+    """No node, and a chunk that begins with the next number; beta is set there."""
+    writer.set_path(0, TAU)
+    if len(writer.access.registers) > 2:
+        writer.set_path(0, LACKING)
+
+
+def begin_path(writer: Writer, action: BeginPath) -> None:
+    """`r = constant`."""
+    writer.set_path(action.constant)
+
+
+def emit(writer: Writer, action: Emit) -> None:
+    """Emit a path's number."""
+    if action.from_register:
+        register = writer.path()
+        if register is None:
+            writer.load_path(R.O0)
+        writer.sum(register or R.O0, action.constant, R.O0, 3)
+    else:
+        writer.constant(action.constant, R.O0, 3)
+    chunk = action.sequences.chunk
+    if chunk == 1:
+        _root(writer, action)
+        writer.store_path(R.O1, TAU)
+        return
+
+    def child() -> None:
+        writer.load_path(R.O2, BETA)
+        writer.load_path(R.O1, TAU)
+        writer.call(CHILD)
+
+    def root() -> None:
+        _root(writer, action)
+        writer.set_path(chunk, LACKING)
+
+    writer.conditional("z", writer.fetch(LACKING, 3), root, 4, child)
+    writer.add_path(-1, LACKING)
+    writer.store_path(R.O1, TAU)
+    writer.store_path(R.O2, BETA)
+
+
+def _root(writer: Writer, action: Emit) -> None:
+    writer.load_path(R.O2, TAU)
+    writer.emit(*asm.load_constant(writer.layout.path_base, R.O1, writer.is64))
+    writer.call(ROOT_HASHED if action.hashed else ROOT)
+
+
+def _emit_needs(action: Emit, table: CounterTable, machine: MachineKind) -> Needs:
+    return Needs(True, _CLOBBERS, machine is MachineKind.SPARCV8)
+
+
+def _emit_shape(action: Emit, access: CounterAccess) -> Hashable:
+    return (
+        action.from_register,
+        shapes.constant(action.constant, access),
+        action.sequences.chunk == 1,
+        shapes.table(access),
+    )
+
+
+GENERATORS: Generators = {
+    BeginStream: Generator(begin_stream, Needs(path=True), shapes.same),
+    BeginPath: Generator(
+        begin_path,
+        Needs(path=True),
+        lambda action, access: shapes.constant(action.constant, access),
+    ),
+    Emit: Generator(emit, _emit_needs, _emit_shape),
+}
+
+_TABLE = ((CounterTable.OWN, None),)
+_SHORT, _LONG = Sequences(9, 2), Sequences(9, 4)
+SAMPLES = {
+    BeginStream: (Samples((BeginStream(),), _TABLE, 2), Samples((BeginStream(),), _TABLE, 4)),
+    BeginPath: (Samples((BeginPath(0), BeginPath(5000)), _TABLE, 2),),
+    Emit: tuple(
+        Samples(
+            (
+                Emit(0, each),
+                Emit(5000, each),
+                Emit(3, each, hashed=True),
+                Emit(3, each, from_register=False),
+            ),
+            _TABLE,
+            registers,
+        )
+        for each, registers in ((_SHORT, 2), (_LONG, 4))
+    ),
+}
+
+
+def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+    for name in NAMES:
+        costs = (
+            call_cost(machine, name, visits)
+            for visits in (((0, False),), ((0, True),), ((1, False), (1, True)))
+            if name != ROOT or not visits[0][0]
+        )
+        yield name, " ".join(map(str, costs))
+
+
+CODE = SchemeCode(
+    generators=GENERATORS,
+    samples=SAMPLES,
+    routines=(
+        lambda machine: tuple(item for name in NAMES for item in emit_routine(machine, name)),
+    ),
+    routine_costs=_routine_costs,
+    callers={"kblpp_": (Emit,)},
+    table=OwnTable(table_cost, table_size, read_table),
+)

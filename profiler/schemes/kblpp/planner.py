@@ -1,0 +1,163 @@
+"""`kblpp`: Ball-Larus path profiling across loop iterations (k-BLPP; D'Elia, Demetrescu 2013).
+
+Terms: see `forest`.
+
+Steps
+-----
+1. Paths are numbered, and code is placed, as `pp` does it: `plan_pp`.
+2. Each activation begins a stream, and where `pp` counts a path its number is emitted: `_emitting`.
+3. A run-time routine keeps the k-slab forest of what was emitted: `code`.
+4. The counts of all sequences of up to k paths follow after the run: `SequencePlan.read`.
+
+So k changes neither the paths nor what is done between their ends.
+"""
+
+# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
+from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.plan import BufferUse, CounterTable
+from simprof.profiler.schemes.kblpp.actions import BeginPath, BeginStream, Emit
+from simprof.profiler.schemes.kblpp.code import NODES
+from simprof.profiler.schemes.kblpp.forest import BUCKETS, Sequences
+from simprof.profiler.schemes.pp.planner import PathPlan
+from simprof.simulator.values import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequencePlan(PathPlan):
+    """Acyclic paths that are emitted, and the way back from the forest to sequences of them."""
+
+    length: int  # k
+
+    @cached_property
+    def sequences(self) -> Sequences:
+        """What the number of a path counter, or of a sequence, says."""
+        return Sequences(self.numbering.total, self.length)
+
+    @cached_property
+    def _joins(self) -> Mapping[tuple[int, int], int]:
+        """Ends of the edges between two paths of a sequence -> the first of those edges."""
+        ends = {edge: self.cfg.edges[edge] for edge in sorted(self.dag.removed, reverse=True)}
+        return {(edge.source, edge.target): number for number, edge in ends.items()}
+
+    @cached_property
+    def num_paths(self) -> int:
+        """Number of sequences of up to k paths."""
+        total, target = 0, self.dag.columns.target
+        # Sequences behind an edge to EXIT, of as many paths as are left: one of none at first
+        behind, otherwise = dict[int, int](), 1
+        for _ in range(self.length):
+            found = [0] * self.cfg.vertex_count
+            for vertex in reversed(self.dag.topological[:-1]):
+                for edge in self.dag.out_edges[vertex]:
+                    leaves = target[edge] == self.cfg.exit
+                    found[vertex] += behind.get(edge, otherwise) if leaves else found[target[edge]]
+            total += found[self.cfg.entry]
+            behind, otherwise = dict.fromkeys(self.dag.exit_dummy.values(), 0), 0
+            for before, after in self._joins:
+                behind[self.dag.exit_dummy[before]] += found[after]
+        return total
+
+    blocks_of_all_paths = None  # Not known without listing the sequences
+
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """See `PathDecoder`: by ascending length."""
+        single = list(super().numbered_paths())
+        found: list[tuple[tuple[int, ...], PathRecord]]
+        found = [((number,), record) for number, record in single]
+        for _ in range(self.length):
+            yield from ((self.sequences.code(each) - 1, record) for each, record in found)
+            found = [
+                ((*numbers, number), joined)
+                for numbers, record in found
+                for number, path in single
+                if (joined := self._join(record, path)) is not None
+            ]
+
+    def _decode(self, path_id: int) -> PathRecord:
+        numbers = self.sequences.numbers(path_id + 1)
+        paths = map(super()._decode, numbers)
+        record = next(paths, None)
+        for path in paths:
+            record = None if record is None else self._join(record, path)
+        if record is None:
+            raise ValueError(f"{self.cfg.name} has no sequence of paths {list(numbers)}")
+        return record
+
+    def _join(self, first: PathRecord, then: PathRecord) -> PathRecord | None:
+        """Return two paths as one; None if the second cannot come directly behind the first."""
+        edge = self._joins.get((first.blocks[-1], then.blocks[0]))
+        leaves = first.end in (PathEnd.EXIT, PathEnd.DEAD_END)
+        if edge is None or leaves or then.start is PathStart.ENTRY:
+            return None
+        edges = (*first.edges, edge, *then.edges)
+        return PathRecord(first.blocks + then.blocks, edges, first.start, then.end)
+
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+        if end.block in self.plan.counted_region:
+            node = self.sequences.numbers(end.counted_ahead(self.cfg) + 1)
+            end = replace(end, last=node[-1])
+        return super().decode_partial(end)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        paths = self.sequences.iteration_paths(counters.finished_paths)
+        partial: Counter[PathRecord] = Counter()
+        for end in counters.unfinished:
+            partial[self.decode_partial(end)] += end.count
+        single = {number: count for number, count in paths.items() if number < self.numbering.total}
+        edges = self.edge_counts(single, counters.events, partial.items())
+        return Reading(edges=edges, paths=paths, partial=partial)
+
+    def validate(self) -> None:
+        super().validate()
+        for edge in self.cfg.out_edges[self.cfg.entry]:
+            first = self.plan.actions.get(edge, (None,))[0]
+            assert isinstance(first, BeginStream), f"no stream begins on edge {edge}"
+
+
+def plan_kblpp(base: PathPlan, length: int) -> SequencePlan:
+    """Plan counts of all sequences of up to `length` paths of a plan of `pp`.
+
+    Where that has a hash table, the first path of a chunk is found in buckets, else in an array.
+    """
+    cfg, plan, total = base.cfg, base.plan, base.numbering.total
+    hashed = plan.table is CounterTable.HASH
+    sequences = Sequences(total, length)
+    actions = {
+        edge: tuple(_emitting(plan.actions[edge], sequences, hashed)) for edge in plan.actions
+    }
+    for edge in cfg.out_edges[cfg.entry]:
+        actions[edge] = (BeginStream(), *actions.get(edge, ()))
+    emitting = replace(
+        plan,
+        actions=dict(sorted(actions.items())),
+        uses_register=True,
+        table=CounterTable.OWN,
+        path_counters=BUCKETS if hashed else total,
+        addressing=None,
+        registers=2 if length == 2 else 4,
+        buffers=(BufferUse(NODES),),
+    )
+    return SequencePlan(**{**vars(base), "plan": emitting, "length": length})
+
+
+def _emitting(actions: Sequence[Action], sequences: Sequences, hashed: bool) -> Iterator[Action]:
+    """Yield what is done in place of the actions of `pp` on an edge."""
+    for action in actions:
+        if isinstance(action, SetRegister):
+            yield BeginPath(action.constant)
+        elif isinstance(action, CountPath):
+            yield Emit(action.constant, sequences, hashed)
+        elif isinstance(action, CountConstantPath):
+            yield Emit(action.constant, sequences, hashed, from_register=False)
+        else:
+            yield action
