@@ -92,6 +92,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         tick=rng.choice((1, 1, 2, 7, 30)),
         samples=rng.choice((1, 1, 2, 5)),
         stride=rng.choice((1, 1, 2, 4)),
+        length=rng.choice((2, 2, 3, 4, 5, 10)),
     )
 
 
@@ -303,6 +304,33 @@ def check_iterations(case: Case) -> None:
     assert profile(case) == expected, case.seed
 
 
+def check_sequences(case: Case) -> None:
+    """`kblpp`: all sequences of up to k acyclic paths that come directly one behind the other."""
+    plan: Any = case.plan
+    check_counts(case, edges=True)
+    expected, unfinished = Counter[tuple[Path, ...]](), Counter[Path]()
+    for steps in case.walks:
+        paths = split(case.cfg, steps, plan.cut_edges)
+        unfinished.update(path for path in paths if path.partial)
+        whole = [path for path in paths if not path.partial]
+        for n in range(1, plan.length + 1):
+            expected.update(zip(*(whole[at:] for at in range(n)), strict=False))
+    found = Counter[tuple[Path, ...]]()
+    for path_id, count in case.reading.paths.items():
+        records = [plan.decode(number) for number in plan.sequences.numbers(path_id + 1)]
+        found[tuple(Path(each.blocks, each.edges, False) for each in records)] += count
+        blocks = tuple(block for each in records for block in each.blocks)
+        assert plan.decode(path_id).blocks == blocks, case.seed
+    assert found == expected, case.seed
+    partial = case.reading.partial.items()
+    assert unfinished == {Path(each.blocks, each.edges, True): n for each, n in partial}, case.seed
+    if plan.num_paths < 300:
+        numbered = dict(plan.numbered_paths())
+        assert len(numbered) == plan.num_paths, case.seed
+        assert all(plan.decode(number) == record for number, record in numbered.items()), case.seed
+        assert case.reading.paths.keys() <= numbered.keys(), case.seed
+
+
 def check_windows(case: Case) -> None:
     """`fifo`: the last k branches at every branch, each window counted, no two alike."""
     plan: Any = case.plan
@@ -484,6 +512,7 @@ CHECKS = {
     "bittrace": check_acyclic,
     "fifo": check_windows,
     "kiter": check_iterations,
+    "kblpp": check_sequences,
     "tpp": check_targeted,
     "qpt2": check_edges_only,
     "qpt": check_vertices,
