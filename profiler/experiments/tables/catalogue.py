@@ -11,6 +11,7 @@ from simprof.profiler.experiments.tables import (
     analysis,
     bl94,
     epp,
+    family,
     kiter,
     others,
     ppp,
@@ -31,6 +32,7 @@ def tables() -> Mapping[str, TableSpec[Any]]:
     """Return all tables by name: those of papers, then others."""
     more = (
         others.overheads(),
+        family.family(),
         others.GCOV_ARCS,
         others.REWRITING_COSTS,
         others.TIMES,

@@ -132,6 +132,9 @@ class TableSpec(Generic[Subject]):
     of_instrumented: bool = False
     # Whether a row can be made of some of its cells; subjects then have those that are there.
     is_partial: bool = False
+    # The subjects of all rows, of the results of all programs that did not fail; None: a program's
+    # rows are about it alone (`rows`).
+    across: Callable[[Sequence[Found]], Iterable[Subject]] | None = None
 
     def cells(self, programs: Iterable[SuiteMember], view: View) -> Iterator[Cell]:
         """Yield the cells that it needs."""
@@ -228,20 +231,23 @@ def make(
     executed = {program: _executed(spec, program, results, view) for program in programs}
     shown = any(executed.values())
     originals = _originals(spec, programs)
-    rows = [
-        replace(
-            row,
-            original=originals.get(program.name, ""),
-            judged=row.judged and (not originals or program.name in originals),
-        )
-        for program in programs
-        for row in _rows(
-            spec,
-            program,
-            _results(spec.needs, program, results, view, spec.is_partial),
-            executed[program] if shown else None,
-        )
-    ]
+    if spec.across is not None:
+        rows = list(_across(spec.across, spec, programs, results, view))
+    else:
+        rows = [
+            replace(
+                row,
+                original=originals.get(program.name, ""),
+                judged=row.judged and (not originals or program.name in originals),
+            )
+            for program in programs
+            for row in _rows(
+                spec,
+                program,
+                _results(spec.needs, program, results, view, spec.is_partial),
+                executed[program] if shown else None,
+            )
+        ]
     columns = tuple(_columns(spec, shown))
     caption = spec.caption
     if any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
@@ -264,6 +270,27 @@ def make(
     if spec.averaged:
         table = replace(table, rows=with_averages(table.columns, table.rows))
     return replace(table, claims=spec.judge(table), likeness=likeness(table))
+
+
+def _across(
+    subjects: Callable[[Sequence[Found]], Iterable[Any]],
+    spec: TableSpec[Any],
+    programs: Sequence[SuiteMember],
+    results: Mapping[Cell, CellResult],
+    view: View,
+) -> Iterator[TableRow]:
+    """Yield the rows that are about all programs, then those of programs that failed."""
+    found, failed = [], []
+    for program in programs:
+        every = _results(spec.needs, program, results, view, partial=True)
+        found.append({need: result for need, result in every.items() if result.error is None})
+        errors = dict.fromkeys(result.error for result in every.values() if result.error)
+        if errors:
+            width, error = len(spec.columns), "; ".join(errors)
+            failed.append(failed_row(program.name, program.group, width, error))
+    for subject in subjects(found):
+        yield TableRow(tuple(column.value(subject) for column in spec.columns))
+    yield from failed
 
 
 def _originals(spec: TableSpec[Any], programs: Sequence[SuiteMember]) -> Mapping[str, str]:
