@@ -104,8 +104,9 @@ def render_code(
         planned = planner.make(cfg)
         plan = planned.plan
         code = pricer.code(cfg, plan, planned.weights, context)
-        emission = emit(cfg, context, code)
-        shown.append(code_text.InstrumentedRoutine(number, plan, code, emission, alias))
+        for body in filter(None, (code, code.copy)):
+            parts = body, emit(cfg, context, body), alias, body is code.copy
+            shown.append(code_text.InstrumentedRoutine(number, plan, *parts))
     runtime = code_text.render_runtime(
         recovered.program.machine,
         code_text.called_routines(shown),

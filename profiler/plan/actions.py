@@ -158,15 +158,15 @@ class Event(Action):
 class NoCode(Event):
     """Nothing is done in this copy of the routine."""
 
-    def __str__(self) -> str:
-        return "-"
-
 
 @dataclass(frozen=True)
 class Landing(NoCode):
     """Control comes from the other copy of the routine, and goes on."""
 
     changes_copy = True
+
+    def __str__(self) -> str:
+        return "from the first copy"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ from simprof.profiler.code.codegen import (
 from simprof.profiler.code.hash_routine import hash_costs, routine_name
 from simprof.profiler.code.runtime_code import Routines, runtime_code
 from simprof.profiler.code.spilling import Edit
+from simprof.profiler.code.writer import OTHER_COPY
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
+from simprof.profiler.plan.actions import NoCode
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
@@ -53,6 +55,7 @@ class InstrumentedRoutine:
     code: RoutineCode  # That does it
     emission: Emission  # Where that code goes, and where its counters are
     alias: str | None = None  # By which other name it was selected; None: by its own.
+    is_copy: bool = False  # Whether the code is that of a second copy of the routine
 
 
 def render(
@@ -123,7 +126,8 @@ class _Listing:
         code, plan, layout = self._shown.code, self._shown.plan, self._shown.code.layout
         name = brief(self._cfg.name, self._width - HEADING, self._shown.alias)
         yield (
-            f"{name} at {self._cfg.address:#x}: mode {self._mode}, "
+            f"{name} at {self._cfg.address:#x}{', second copy' * self._shown.is_copy}: "
+            f"mode {self._mode}, "
             f"{_count(code.count, 'instrumentation site')}, "
             f"{_count(code.static_instructions, 'instruction')}, {code.code_bytes} bytes"
         )
@@ -205,7 +209,8 @@ class _Listing:
 
     def _piece(self, piece: Piece) -> Iterator[str]:
         snippet = piece.snippet
-        does = "; ".join(str(action) for action in snippet.actions) or NO_ACTIONS
+        actions = (action for action in snippet.actions if type(action) is not NoCode)
+        does = "; ".join(map(str, actions)) or NO_ACTIONS
         yield f"  + {self._subject(piece)}: {does}"
         yield f"  + {_cost(piece)}, {WHERE[snippet.where]}"
         slot = False
@@ -223,6 +228,8 @@ class _Listing:
     def _resolved(self, text: str, piece: Piece) -> str:
         """Name the jump's target as the original code does."""
         words = text.split(" ")
+        if words[-1] == OTHER_COPY:
+            return f"{words[0]} behind this edge's code in the other copy"
         starts = {f"block.{block.id}": block.start for block in self._cfg.blocks}
         if piece.kind is not PieceKind.EDGE or words[-1] not in ("exit", *starts):
             return text
