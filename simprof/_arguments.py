@@ -41,6 +41,11 @@ class ModeOptions(TypedDict, total=False):
     unoptimised: bool
     hash_above: int
     give_up: int
+    interval: int
+    duplicated: bool
+    tick: int
+    samples: int
+    stride: int
     placement: str
     blocks: str
 

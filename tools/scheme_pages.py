@@ -59,6 +59,20 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         ("added", "paths executed"),
         {"alternating.json": ("pp", "kiter"), "grouped.json": ("pp", "kiter")},
     ),
+    "sampled": (
+        "What it is for",
+        "One of so many paths is counted. With `interval=1` all are; with 7 the shares of frequent "
+        "paths are about right, and rare ones are missing. `duplicated` samples the same paths in "
+        "a second copy of the routine: the first has checks alone, which this page's graph has "
+        "many of, as its paths are short.",
+        ("added", "paths executed"),
+        {
+            "figure.json": (
+                *("pp", "sampled:interval=1", "sampled:interval=7"),
+                "sampled:interval=7:duplicated",
+            )
+        },
+    ),
     "witness": (
         "What it is for",
         "All of these traces tell every block that was executed, in order. `bits` and `bytes` "
