@@ -26,8 +26,8 @@ from simprof.simulator.errors import UsageError
 class Numbering(StrEnum):
     """How paths are numbered, and where their numbers' increments are."""
 
-    SMART = "smart"  # the hottest way on has value 0; each value is on its own edge
-    TREE = "tree"  # the same values, moved off a spanning tree (EPP 3.3)
+    TREE = "tree"  # the hottest way on has value 0; values are moved off a spanning tree (EPP 3.3)
+    EDGES = "edges"  # the same values, each on its own edge
     EPP = "epp"  # EPP's, moved off a spanning tree, as `tpp` does
 
 
@@ -53,9 +53,9 @@ LIMIT = SchemeOption(
 )
 NUMBERING = choice(
     "numbering",
-    Numbering.SMART,
-    "the hottest way on adds 0, and each edge has its own value; the same, moved off a spanning "
-    "tree of the hottest edges; or EPP's, as tpp.",
+    Numbering.TREE,
+    "the hottest way on adds 0, and values are moved off a spanning tree; each stays on its own "
+    "edge; or EPP's numbers, as tpp.",
 )
 TESTED = flag(
     "tested", "tell cold paths from hot ones where they are counted, as tpp does, not for free."

@@ -5,10 +5,11 @@ is derived here is said to be. Steps, each of which an option switches off:
 
 1. Leave out routines that the edge profile predicts: definite flow (`predicted`).
 2. Cold edges: by TPP's local criterion, and by a global one, a share of all paths that the program
-   executes. They are left out everywhere (`_cold_at`).
+   executes. They are left out everywhere (`plan_ppp`).
 3. Disconnect loops, leave out obvious paths, as TPP (`tpp.disconnection`, `tpp.obvious`).
-4. Number the hot paths so that the hottest way on adds 0 (`PracticalDrafter.numbered`). The edges
-   of value 0 are a spanning tree, one out of each vertex: off it, each value is on its own edge.
+4. Number the hot paths so that the hottest way on adds 0, then move the values off a spanning
+   tree (`PracticalDrafter.numbered`). Or leave them where they are, which is moving them off the
+   tree of all edges of value 0, one out of each vertex.
 5. Where there are too many paths for an array, double the global share and begin again at step 2:
    the self-adjusting limit (`plan_ppp`; that it doubles is an assumption).
 6. Place the code, past cold edges too, and poison for free (`poisoning`; sizes derived).
@@ -60,7 +61,7 @@ class Parts(NamedTuple):
     unit_flow: int  # Paths that the program executes by the edge profile
     share: float = 0.1  # Percent of these below which an edge is cold
     limit: int = 4000  # Most hot paths of a routine
-    numbering: Numbering = Numbering.SMART
+    numbering: Numbering = Numbering.TREE
     tested: bool = False  # Whether counts test for poison, which is free otherwise
     no_pushing: bool = False  # Whether code stays on its side of cold edges
     skip: float = 75.0  # Percent of definite flow from which on a routine is left out
@@ -76,13 +77,9 @@ class PppPlan(TppPlan):
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the path profile as `tpp` does, and say how much of it may be too much."""
         # "pushed_paths" is a bound: no edge profile tells which of them turned cold before.
-        reading = super().read(counters)
-        if not (pushed := self.pushed):
-            return reading
-        more = {"pushed_paths": pushed}
-        return replace(
-            reading, lost={**reading.lost, **more}, inferred={**reading.inferred, **more}
-        )
+        told = super().read(counters)
+        more = {"pushed_paths": self.pushed} if self.pushed else {}
+        return replace(told, lost={**told.lost, **more}, inferred={**told.inferred, **more})
 
     @property
     def pushed_past(self) -> tuple[int, ...]:
@@ -126,11 +123,8 @@ class PppPlan(TppPlan):
         return super().decode_partial(end)
 
     def describe(self) -> dict[str, Any]:
-        return super().describe() | {
-            "unit_flow": self.unit_flow,
-            "counters": self.plan.path_counters,
-            "pushed_paths": self.pushed,
-        }
+        more = {"unit_flow": self.unit_flow, "pushed_paths": self.pushed}
+        return {**super().describe(), "counters": self.plan.path_counters, **more}
 
     def validate_tree(self) -> None:
         if self.tree.root_edge is not None:
@@ -219,29 +213,20 @@ def plan_ppp(
             return left_out
     rules, make = Rules(cold_counter=parts.tested), partial(PracticalDrafter, parts=parts)
     draft, local = prepared(cfg, edge_counts, cold, loop, weights, table, rules, make)
+    dfs = depth_first(cfg)
+    live = live_edges(cfg, dfs) - dfs.self_loops  # which are on no path
 
     def without(share: Fraction) -> TppPlan:
-        return choose(
-            draft, lambda: local() | _cold_at(cfg, profile, parts.unit_flow, share), True, *limits
-        )
+        """Leave out what is cold by either criterion; `share` of the global one, in percent."""
+        few = [edge for edge in live if 100 * profile[edge] < share * parts.unit_flow]
+        return choose(draft, lambda: local().union(few), True, *limits)
 
     share = exactly(parts.share)
     chosen = without(share) if share else choose(draft, local, False, *limits)
     share = share or exactly(float(GLOBAL.default))
-    while parts.limit and _is_beyond(chosen, parts.limit) and share <= 100:  # no edge has more
+    while parts.limit and share <= 100:  # no edge has more
+        if chosen.numbering.total <= parts.limit and chosen.natural is not CounterTable.HASH:
+            break
         share *= 2
         chosen = without(share)
     return chosen
-
-
-def _is_beyond(plan: TppPlan, limit: int) -> bool:
-    return plan.natural is CounterTable.HASH or plan.numbering.total > limit
-
-
-def _cold_at(
-    cfg: ControlFlowGraph, profile: Sequence[int], unit_flow: int, share: Fraction
-) -> frozenset[int]:
-    """Return the edges that are cold by the global criterion; `share` is in percent."""
-    dfs = depth_first(cfg)
-    live = live_edges(cfg, dfs) - dfs.self_loops  # which are on no path
-    return frozenset(edge for edge in live if 100 * profile[edge] < share * unit_flow)

@@ -305,7 +305,7 @@ def test_the_hottest_way_adds_nothing(seed: int) -> None:
     cfg = routine(rng)
     walks = skewed_walks(rng, cfg)
     counts = crossings(cfg, walks)
-    parts = Parts(unit_flow(cfg, counts), numbering=Numbering.SMART, skip=0.0)
+    parts = Parts(unit_flow(cfg, counts), numbering=Numbering.EDGES, skip=0.0)
     plan = planned(cfg, counts, parts, cold=0, loop=0)
     flow = plan.dag.edge_weights(counts)
     for vertex in plan.dag.topological:
