@@ -81,6 +81,18 @@ class PathRecord:
         return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 
+def dag_path(dag: Dag, blocks: Sequence[int], edges: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the dag edges, from ENTRY to EXIT, of a path given as in `PathRecord`; None if the dag
+    has no such path.
+    """
+    path = [dag.real.get(edge, -1) for edge in edges]
+    if not edges or dag.cfg.edges[edges[0]].source != dag.cfg.entry:
+        path.insert(0, dag.entry_dummy.get(blocks[0], -1))
+    if not edges or dag.cfg.edges[edges[-1]].target != dag.cfg.exit:
+        path.append(dag.exit_dummy.get(blocks[-1], -1))
+    return None if -1 in path else tuple(path)
+
+
 @remembers_recent
 def truncated_dag(
     cfg: ControlFlowGraph,

@@ -17,7 +17,7 @@ from typing import Protocol
 from simprof.profiler.graphs.cfg import remembers_recent
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.numbering import PathNumbering
-from simprof.profiler.graphs.paths import PathRecord, edge_counts, path_record
+from simprof.profiler.graphs.paths import PathRecord, dag_path, edge_counts, path_record
 from simprof.profiler.graphs.spanning import SpanningTree
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import (
@@ -73,13 +73,13 @@ class PathCountingPlan(BasicPlan):
         return path_record(self.dag, self.numbering.decode(path_id))
 
     def dag_path(self, blocks: Sequence[int], edges: Sequence[int]) -> tuple[int, ...]:
-        """Return the dag edges, from ENTRY to EXIT, of a path given as in `PathRecord`."""
-        path = [self.dag.real[edge] for edge in edges]
-        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
-            path.insert(0, self.dag.entry_dummy[blocks[0]])
-        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
-            path.append(self.dag.exit_dummy[blocks[-1]])
-        return tuple(path)
+        """Return the dag edges, from ENTRY to EXIT, of a path given as in `PathRecord`; KeyError if
+        there is no such path.
+        """
+        path = dag_path(self.dag, blocks, edges)
+        if path is None:
+            raise KeyError((blocks, edges))
+        return path
 
     def all_paths(self) -> Iterator[PathRecord]:
         """Yield every path that a counter counts, in the order of `numbering`."""

@@ -67,17 +67,20 @@ class CountPreferred(Action):
     hashed: bool = False  # Whether others are counted in a hash table, under their numbers
     on_back_edge: bool = False
 
+    @property
+    def reads_number(self) -> bool:
+        """Whether it needs path register 1."""
+        return self.hashed or bool(self.tags)
+
     def interesting(self, index: int, number: int) -> int | None:
         """Return the counter of an interesting path, None for another."""
         place = index & (1 << self.bits) - 1
-        return self.first + place if self._is_there(index, place, number) else None
-
-    def _is_there(self, index: int, place: int, number: int) -> bool:
-        return self.tags[place] == number if self.tags else index == place
+        is_there = self.tags[place] == number if self.tags else index == place
+        return self.first + place if is_there else None
 
     def execute(self, execution: Execution) -> None:
         registers = execution.registers
-        number = registers[1] + self.number if len(registers) > 1 else 0
+        number = registers[1] + self.number if self.reads_number else 0
         counter = self.interesting(registers[0] + self.index, number)
         if counter is None:
             execution.take()
@@ -86,9 +89,7 @@ class CountPreferred(Action):
 
     def __str__(self) -> str:
         index, number = register_sum(self.index), f"n{self.number:+d}" if self.number else "n"
-        test = f"0<={index}<{1 << self.bits}"
-        if self.tags:
-            test = f"tag[{index}]=={number}"
+        test = f"tag[{index}]=={number}" if self.tags else f"0<={index}<{1 << self.bits}"
         other = f"hash[{number}]++" if self.hashed else "other++"
         return f"if {test} count[{index}]++ else {other}"
 
@@ -100,10 +101,9 @@ class CountKnown(Action):
     effect = RegisterEffect.IGNORES
 
     counter: int
-    is_interesting: bool = True
 
     def execute(self, execution: Execution) -> None:
         execution.count(self.counter)
 
     def __str__(self) -> str:
-        return f"count[{self.counter}]++" if self.is_interesting else "other++"
+        return "other++" if self.counter == UNINTERESTING else f"count[{self.counter}]++"
