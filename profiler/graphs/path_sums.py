@@ -20,6 +20,16 @@ def bounds(dag: Dag, values: Sequence[int]) -> tuple[list[int], list[int]]:
     return least, most
 
 
+def least_before(dag: Dag, values: Sequence[int]) -> list[int]:
+    """Return by vertex the least sum of values of a way from ENTRY to there."""
+    least: dict[int, int] = {dag.cfg.entry: 0}
+    for vertex in dag.topological:
+        for edge in dag.out_edges[vertex]:
+            target, total = dag.columns.target[edge], least[vertex] + values[edge]
+            least[target] = min(least.get(target, total), total)
+    return [least.get(vertex, 0) for vertex in range(dag.cfg.vertex_count)]
+
+
 def sums_within(dag: Dag, values: Sequence[int], size: int) -> Counter[int] | None:
     """Return how many paths have each of the sums 0 .. size - 1; None: too many to tell."""
     least, most = bounds(dag, values)

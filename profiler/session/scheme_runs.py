@@ -214,9 +214,8 @@ class Planner:
 
     def _make(self, cfg: ControlFlowGraph, guide: RoutineGuide | None) -> RoutinePlan:
         mode, options, weights = self.setting.mode, self.setting.options, self._weights(cfg)
-        if isinstance(guide, Mapping):
-            return make_plan(cfg, mode, options, weights, path_counts=guide)
-        return make_plan(cfg, mode, options, weights, guide, unit_flow=self.unit_flow)
+        edges, paths = (None, guide) if isinstance(guide, Mapping) else (guide, None)
+        return make_plan(cfg, mode, options, weights, edges, paths, self.unit_flow)
 
 
 def judges(settings: Sequence[Setting]) -> list[Setting]:

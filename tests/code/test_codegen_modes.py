@@ -37,6 +37,7 @@ from tests.support.codegen_modes import (
     SETTINGS,
     R,
     crossings_of,
+    paths_of,
     recursive,
     walks,
     with_shared_slots,
@@ -82,7 +83,7 @@ def check(
     """Run one setting's code and compare everything."""
     mode, options = SETTINGS[name]
     crossings = crossings_of(lab, edges)
-    planned = make_plan(lab.cfg, mode, options, None, crossings)
+    planned = make_plan(lab.cfg, mode, options, None, crossings, paths_of(lab, walks(lab, edges)))
     plan, rule = planned.plan, LayoutRule(code_layout, planned.weights)
     registers = definition(mode).registers(options)
     generated, layout, state, executed = lab.run_plan(plan, registers, rule)
@@ -268,8 +269,8 @@ def counted_paths(lab: Lab, plan: InstrumentationPlan, layout: CounterLayout) ->
         found = hashed_paths(lab.bench, plan.key_words)
     elif plan.table is CounterTable.ARRAY:
         found = dict(enumerate(lab.words(layout.path_base, plan.path_counters)))
-    if plan.named_counters:
-        found[-1] = lab.bench.word(layout.named)
+    for number in range(-len(plan.named_counters), 0):
+        found[number] = lab.bench.word(layout.path_counter(number))
     return {number: count for number, count in found.items() if count}
 
 

@@ -43,7 +43,7 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
 from tests.support.code_lab import MACHINES, Lab
 from tests.support.codegen_modes import SETTINGS as COMMON
-from tests.support.codegen_modes import crossings_of, recursive, walks, with_shared_slots
+from tests.support.codegen_modes import crossings_of, paths_of, recursive, walks, with_shared_slots
 from tests.support.counter_images import content_of, header_fields, prepare
 from tests.support.rewriter import Rewriter
 from tests.support.turns import turns
@@ -73,7 +73,8 @@ def play(
     another run crossed, whose profile guides the plan.
     """
     mode, options = SETTINGS[name]
-    made = make_plan(lab.cfg, mode, options, None, crossings_of(lab, guide or edges))
+    guides = crossings_of(lab, guide or edges), paths_of(lab, walks(lab, guide or edges))
+    made = make_plan(lab.cfg, mode, options, None, *guides)
     space, scheme = CounterSpace(), definition(mode)
     codes = {number: placed(scheme, made, space.place(made.plan)) for number in (0, 1)}
     prepare(lab.bench, program_memory(codes))

@@ -81,6 +81,9 @@ def random_options(rng: random.Random) -> SchemeOptions:
         cold=rng.choice((0.0, 1.0, 5.0, 30.0, 60.0)),
         loop=rng.choice((0.0, 15.0, 50.0, 100.0)),
         cold_always=rng.random() < 0.6,
+        everywhere=rng.random() < 0.8,
+        fall_back=rng.random() < 0.5,
+        interesting=rng.choice((1, 2, 4)),
         iterations=rng.choice((1, 2, 2, 3, 4)),
         placement=rng.choice(list(VertexPlacement)),
         exit_entry=rng.choice(list(RootEdge)),
@@ -126,9 +129,19 @@ def random_case(mode: str, seed: int) -> Case:
     counts = edge_counts(cfg, walks)
     if rng.random() < 0.3:  # a profile of another input
         counts = edge_counts(cfg, random_walks(rng, cfg))
-    plan = make_plan(cfg, mode, options, weights, counts)
+    paths = path_profile(cfg, options, rng.choice((walks, random_walks(rng, cfg))))
+    plan = make_plan(cfg, mode, options, weights, counts, paths)
     plan.validate()
     return execute(seed, plan, walks)
+
+
+def path_profile(
+    cfg: ControlFlowGraph, options: SchemeOptions, walks: Walks
+) -> dict[tuple[tuple[int, ...], tuple[int, ...]], int]:
+    """The whole paths of walks, as `pp` cuts them."""
+    pp: Any = make_plan(cfg, "pp", options)
+    paths = Counter(path for steps in walks for path in split(cfg, steps, pp.cut_edges))
+    return {(path.blocks, path.edges): n for path, n in paths.items() if not path.partial}
 
 
 # What holds in every mode
@@ -388,6 +401,20 @@ def check_targeted(case: Case) -> None:
             assert not cold and not case.reading.lost.get("overcounted_paths", 0)
 
 
+def check_preferential(case: Case) -> None:
+    """`pref`: the paths that are told are exact, and the others are as many as were executed."""
+    plan: Any = case.plan
+    check_counts(case, edges=plan.tells_all)
+    expected = Counter(
+        path for steps in case.walks for path in split(case.cfg, steps, plan.cut_edges)
+    )
+    found, lost = profile(case), case.reading.lost
+    assert all(expected[path] == n for path, n in found.items() if not path.partial), case.seed
+    assert all(expected[path] >= n for path, n in found.items()), case.seed
+    assert found.total() + sum(lost.values()) == expected.total(), case.seed
+    assert not (plan.tells_all and lost), case.seed
+
+
 def check_edges_only(case: Case) -> None:
     check_counts(case, edges=True)
     assert not case.reading.paths
@@ -514,6 +541,7 @@ CHECKS = {
     "kiter": check_iterations,
     "kblpp": check_sequences,
     "tpp": check_targeted,
+    "pref": check_preferential,
     "qpt2": check_edges_only,
     "qpt": check_vertices,
     "sampled": check_sampled,
@@ -599,7 +627,9 @@ def test_every_mode_survives(mode: str, shape: str) -> None:
     rng = random.Random(shape)
     walks = [random_walk(rng, cfg, most) for most in (1, 2, 3, 10, 400, 400, 400, 400)]
     for weights in (None, [float(count) for count in edge_counts(cfg, walks)]):
-        plan = make_plan(cfg, mode, SchemeOptions(), weights, edge_counts(cfg, walks))
+        options = SchemeOptions(everywhere=True)
+        guides = edge_counts(cfg, walks), path_profile(cfg, options, walks)
+        plan = make_plan(cfg, mode, options, weights, *guides)
         plan.validate()
         case = execute(0, plan, walks)
         check_plan(case, turns=mode in ("fifo", "pep"))

@@ -198,7 +198,10 @@ class Lab:
         count = plan.path_counters if plan.table is CounterTable.ARRAY else 0
         self.bench.write(layout.edge_base, bytes(4 * plan.edge_counters))
         if plan.named_counters:
-            self.bench.write(layout.named, bytes(4))
+            named = len(plan.named_counters)
+            self.bench.write(layout.path_counter(-named), bytes(4 * named))
+        constants = b"".join(word.to_bytes(4, "big") for word in plan.constants)
+        self.bench.write(layout.constants or layout.edge_base, constants)
         self.start_log()
         if plan.table is CounterTable.HASH:
             self.bench.write(TABLES_BASE, TableLayout(plan.key_words).initial(TABLES_BASE))

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from simprof.profiler.graphs.paths import PathPiece
+from simprof.profiler.plan.decoders import PathDecoder, path_counts
+from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.registry import make_plan
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
 from tests.support.assembled import code
@@ -74,6 +80,18 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
         "tpp",
         SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True, obvious_first=True),
     ),
+    "pref": ("pref", SchemeOptions(path_limit=LIMIT, everywhere=True)),
+    "pref-some": ("pref", SchemeOptions(path_limit=LIMIT, everywhere=True, interesting=2)),
+    "pref-hash": (
+        "pref",
+        SchemeOptions(path_limit=LIMIT, everywhere=True, interesting=2, fall_back=True),
+    ),
+    "pref-spilled": (
+        "pref",
+        SchemeOptions(
+            path_limit=LIMIT, everywhere=True, interesting=2, registers=RegisterUse.SPILLED
+        ),
+    ),
     "tpp-literal": (
         "tpp",
         SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True, literal_cold=True),
@@ -100,6 +118,13 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
 def crossings_of(lab: Lab, edges: tuple[int, ...]) -> list[int]:
     """Return how often each edge was crossed."""
     return [edges.count(edge.id) for edge in lab.cfg.edges]
+
+
+def paths_of(lab: Lab, walks: list[tuple[int, ...]]) -> dict[PathPiece, int]:
+    """Return how often each whole path was executed in so many activations."""
+    plan = make_plan(lab.cfg, "pp", ARRAY)
+    executed = execute(lab.cfg, plan.plan, map(ExecutedWalk, walks))
+    return path_counts(cast(PathDecoder, plan), executed)
 
 
 def walks(lab: Lab, edges: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 from itertools import permutations
 
 from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.path_sums import bounds, least_before
 from simprof.simulator.values import dataclass
 
 DagPath = tuple[int, ...]
@@ -66,6 +67,22 @@ class IntervalNumbering:
         first = frozenset(dag.out_edges[dag.cfg.entry])
         values = tuple(v - by if edge in first else v for edge, v in enumerate(self.values))
         return IntervalNumbering(values, {p: n - by for p, n in self.indices.items()})
+
+    def apart(self, dag: Dag, size: int) -> IntervalNumbering:
+        """Return it with values that give `size` or more to all paths over edges that no
+        interesting path takes.
+        """
+        # As free poisoning in practical path profiling. The bounds hold whatever is added to such
+        # edges, which makes no sum less.
+        used = frozenset(edge for path in self.indices for edge in path)
+        before, (behind, _) = least_before(dag, self.values), bounds(dag, self.values)
+        values = tuple(
+            value if edge in used else max(value, size - before[source] - behind[target])
+            for edge, (value, (_, source, target, *_)) in enumerate(
+                zip(self.values, dag.edges, strict=True)
+            )
+        )
+        return IntervalNumbering(values, self.indices)
 
 
 def number_intervals(dag: Dag, paths: Mapping[DagPath, int]) -> IntervalNumbering:

@@ -5,8 +5,8 @@ an array, where Ball and Larus' numbers of all paths would need a hash table. St
 
 1. Number all paths as `pp` does (EPP 3.2): two paths never have the same number.
 2. Number the interesting ones compactly (`numbering`): other paths may share an index with them.
-3. Choose how a path is known to be interesting (`Test`): by its index where no other path has that,
-   else by its number, which a table of tags has for each index.
+3. Choose how a path is known to be interesting (`KnownBy`): by its index where no other path has
+   that, else by its number, which a table of tags has for each index.
 4. Move the values of both onto the chords of one spanning tree (EPP 3.3) and place them (3.4).
 5. Read the counters: an interesting path has one of its own. Others are counted together, or in a
    hash table under their numbers.
@@ -63,7 +63,7 @@ OTHERS = "uninteresting"  # Name of the counter of all paths that are not intere
 NO_PATH = (1 << 32) - 1  # A tag that is no path's number
 
 
-class Test(StrEnum):
+class KnownBy(StrEnum):
     """How it is known at the end of a path whether it is interesting."""
 
     NUMBERS = "numbers"  # not at all: every path has a counter, as under `pp`
@@ -80,7 +80,7 @@ class PrefPlan(PathPlan):
     path_profile: Mapping[PathPiece, int]  # What it was made from
     profile: Mapping[DagPath, int]  # The paths of that which the acyclic graph has
     fall_back: bool  # Whether other paths have counters
-    test: Test
+    known_by: KnownBy
     indices: IntervalNumbering  # Of the interesting paths
     index_increments: ChordIncrements  # Its values on the chords
 
@@ -92,7 +92,7 @@ class PrefPlan(PathPlan):
     @property
     def tells_all(self) -> bool:
         """Whether every path has a counter of its own."""
-        return self.fall_back or self.test is Test.NUMBERS
+        return self.fall_back or self.known_by is KnownBy.NUMBERS
 
     @property
     def num_paths(self) -> int:
@@ -125,7 +125,7 @@ class PrefPlan(PathPlan):
     def number_of(self, counter: int) -> int | None:
         """Return the number of the path that a counter counts; None: others are counted there."""
         hashes = self.plan.table is CounterTable.HASH
-        if self.test is Test.NUMBERS or (hashes and counter >= 0):
+        if self.known_by is KnownBy.NUMBERS or (hashes and counter >= 0):
             return counter
         return self.by_index.get(counter + len(self.plan.named_counters) * hashes)
 
@@ -161,7 +161,7 @@ class PrefPlan(PathPlan):
             known = self.number_of(end.counted_ahead(self.cfg))
             return None if known is None else self.numbering.decode_prefix(known, block)
         if block not in self.static_region:
-            if self.test is not Test.NUMBERS and self.plan.registers == 1:
+            if self.known_by is not KnownBy.NUMBERS and self.plan.registers == 1:
                 return None  # the register is the beginning of many an index
             number += end.registers[-1]
         return self.numbering.decode_prefix(number, block)
@@ -170,7 +170,7 @@ class PrefPlan(PathPlan):
         """Return `static` of `simprof explain`."""
         real = [self.dag.real.get(edge.id) for edge in self.cfg.edges]
         preferential = {
-            "test": str(self.test),
+            "known_by": str(self.known_by),
             "interesting_paths": len(self.by_index),
             "size": self.indices.size,
             "compactness": self.indices.compactness,
@@ -244,56 +244,59 @@ def plan_pref(
     profile = {path: count for path, count in known if path is not None}
     enough = max(Fraction(least), Fraction(str(share)) / 100 * sum(profile.values()))
     indices = number_intervals(dag, {path: n for path, n in profile.items() if n >= enough})
-    test = Test.NUMBERS
+    known_by = KnownBy.NUMBERS
     if everywhere or base.plan.table is CounterTable.HASH:
-        test, lowest = _choose_test(dag, indices, base.numbering.total, fall_back)
-        indices = indices.lowered(dag, lowest)
+        known_by, indices = _choose(dag, indices, base.numbering.total, fall_back)
     made = PrefPlan(
         **{each.name: getattr(base, each.name) for each in fields(base)},
         path_profile=path_profile,
         profile=profile,
         fall_back=fall_back,
-        test=test,
+        known_by=known_by,
         indices=indices,
         index_increments=chord_increments(base.tree, indices.values),
     )
-    return made if test is Test.NUMBERS else replace(made, plan=_instrument(made))
+    return made if known_by is KnownBy.NUMBERS else replace(made, plan=_instrument(made))
 
 
-def _choose_test(
+def _choose(
     dag: Dag, indices: IntervalNumbering, total: int, fall_back: bool
-) -> tuple[Test, int]:
-    """Choose how interesting paths are known; also return the index that the array begins with."""
+) -> tuple[KnownBy, IntervalNumbering]:
+    """Choose how interesting paths are known, and their indices for that."""
     known, size = len(indices.indices), indices.size
     if not known:
-        return (Test.NUMBERS if fall_back else Test.NOTHING), 0
-    if wastes_space(size, known):
-        return Test.NUMBERS, 0
-    sums = sums_within(dag, indices.values, 1 << (size - 1).bit_length())
+        return (KnownBy.NUMBERS if fall_back else KnownBy.NOTHING), indices
+    if known == total or wastes_space(size, known):
+        return KnownBy.NUMBERS, indices
+    window = 1 << (size - 1).bit_length()
+    apart = indices.apart(dag, window)
+    sums = sums_within(dag, apart.values, window)
     if sums is None or any(sums[index] > 1 for index in indices.indices.values()):
-        return Test.TAGS, 0
-    lowest, highest = (each[dag.cfg.entry] for each in bounds(dag, indices.values))
-    if known == total or not (fall_back or wastes_space(highest - lowest + 1, known)):
-        return Test.INDICES, lowest
-    has_others = fall_back and sum(sums.values()) > known
-    return (Test.TAGS if has_others else Test.RANGE), 0
+        return KnownBy.TAGS, indices
+    if fall_back:
+        has_others = sum(sums.values()) > known
+        return (KnownBy.TAGS, indices) if has_others else (KnownBy.RANGE, apart)
+    lowest, highest = (each[dag.cfg.entry] for each in bounds(dag, apart.values))
+    if wastes_space(highest - lowest + 1, known):
+        return KnownBy.RANGE, apart
+    return KnownBy.INDICES, apart.lowered(dag, lowest)
 
 
 def _instrument(made: PrefPlan) -> InstrumentationPlan:
     """Return what a plan does whose paths are not counted by their numbers."""
-    dag, size, test = made.dag, made.indices.size, made.test
+    dag, size, known_by = made.dag, made.indices.size, made.known_by
     indices, numbers = made.index_increments.increments, made.increments.increments
     steps = choose_steps(dag, made.tree, indices)
     named: tuple[str, ...] = (OTHERS,)
     kept: tuple[CounterTable, Addressing | None] = CounterTable.ARRAY, Addressing.INDEX
     counting, tags = None, tuple[int, ...]()
-    if test is Test.INDICES:
+    if known_by is KnownBy.INDICES:
         named, size = (), bounds(dag, made.indices.values)[1][dag.cfg.entry] + 1
         kept = choose_table(made.index_increments.greatest, CounterTable.ARRAY)
-    elif test is not Test.NOTHING:
+    elif known_by is not KnownBy.NOTHING:
         bits = (size - 1).bit_length()
         paths = [made.by_index.get(index, NO_PATH) for index in range(1 << bits)]
-        if test is Test.TAGS:
+        if known_by is KnownBy.TAGS:
             tags = tuple(paths)
         else:
             size = 1 << bits
@@ -303,7 +306,7 @@ def _instrument(made: PrefPlan) -> InstrumentationPlan:
             named = tuple(f"path {paths[index]}" for index in reversed(range(size)))
             kept, size = (CounterTable.HASH, None), 0
         counting = CountPreferred(0, 0, bits, first, tags, hashed=made.fall_back)
-    if test is not Test.INDICES:
+    if known_by is not KnownBy.INDICES:
         either = [index or number for index, number in zip(indices, numbers, strict=True)]
         rest = steps.initial, steps.final, steps.static_region, steps.counted_region
         steps = PreferredSteps(either, *rest, 0, indices, numbers, counting)

@@ -78,7 +78,22 @@ def check(seed: int) -> float:
     assert sums_within(dag, found.values, found.size) == inside
     least, most = (each[dag.cfg.entry] for each in bounds(dag, found.values))
     assert (least, most) == (min(all_sums), max(all_sums))
+    check_apart(dag, found, chosen, paths, rng.choice((1, 2, 8)) * found.size)
     return found.compactness
+
+
+def check_apart(
+    dag: Dag, found: IntervalNumbering, chosen: dict[Path, int], paths: list[Path], size: int
+) -> None:
+    """Paths over edges of no interesting path have indices from `size` on, and others theirs."""
+    apart = found.apart(dag, size)
+    used = {edge for path in chosen for edge in path}
+    for path in paths:
+        index = sum(apart.values[edge] for edge in path)
+        if used.issuperset(path):
+            assert index == sum(found.values[edge] for edge in path)
+        else:
+            assert index >= size
 
 
 @pytest.mark.seeds(range(GRAPHS), few=GRAPHS)
@@ -152,8 +167,7 @@ def test_sizes_in_the_place_of_ends_give_two_paths_one_index() -> None:
 
 def test_that_variant_of_the_planner_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def by_size(prefixes: list[numbering._Prefix], order: tuple[int, ...]) -> object:
-        values, spans = right(prefixes, order)
-        end, values = [0] * len(prefixes), {}
+        end, values = [0] * len(prefixes), dict[int, int]()
         for edge in order:
             behind = [(k, p.onward[edge]) for k, p in enumerate(prefixes) if edge in p.onward]
             values[edge] = max(end[k] - rest.least for k, rest in behind)
@@ -168,7 +182,6 @@ def test_that_variant_of_the_planner_would_be_noticed(monkeypatch: pytest.Monkey
     def _span(rest: numbering._Prefix) -> tuple[int, int]:
         return rest.least, rest.end
 
-    right = numbering._value
     monkeypatch.setattr(numbering, "_value", by_size)
     failed = 0
     for seed in range(600):
