@@ -223,6 +223,23 @@ class GuidedDecoder(PathDecoder, Protocol):
 
 
 @runtime_checkable
+class CountersApart(PathDecoder, Protocol):
+    """The plan of a scheme whose counters have other numbers than the paths that they count."""
+
+    def number_of(self, counter: int) -> int | None:
+        """Return the number of the path that a counter counts; None: it is of no single path."""
+
+
+def path_number(plan: PathDecoder, counter: int) -> int | None:
+    """Return the number of the path that a counter of `plan` counts; None: it is of no one path."""
+    # `isinstance` would ask for all members of the protocol, some of them slow to make
+    if hasattr(plan, "number_of"):
+        return cast(CountersApart, plan).number_of(counter)
+    stray = plan.plan.first_stray
+    return counter if counter >= 0 and (stray is None or counter < stray) else None
+
+
+@runtime_checkable
 class PathGuidedDecoder(PathDecoder, Protocol):
     """The plan of a scheme that a path profile guides."""
 

@@ -17,7 +17,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.decoders import PathDecoder, RoutinePlan
+from simprof.profiler.plan.decoders import PathDecoder, RoutinePlan, path_number
 from simprof.profiler.plan.interpret import ExecutedWalk
 
 MOST_WALKS = 32  # Activations of a routine that run to its end; as many halves of them end early
@@ -140,9 +140,8 @@ def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
     # A window of branches ends at each of them: that which ends at EXIT has the blocks of the one
     # before.
     counted: Counter[tuple[bool, bool, tuple[int, ...], tuple[int, ...]]] = Counter()
-    stray = decoder.plan.first_stray
-    for path_id, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
-        if path_id >= 0 and (stray is None or path_id < stray):  # no counter beside those of paths
+    for counter, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
+        if (path_id := path_number(decoder, counter)) is not None:
             record = decoder.decode(path_id)
             turns = (cfg.edges[edge].source == cfg.edges[edge].target for edge in record.edges)
             leaves = any(cfg.edges[edge].target == cfg.exit for edge in record.edges)

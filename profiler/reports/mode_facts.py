@@ -136,7 +136,7 @@ class PathShares:
     obvious: int  # Determined by the edge profile, where that is of this run
     # The same where it is of another run, whose executions these are: in no other number.
     elsewhere: int
-    cold: int  # Counted together
+    lost: tuple[tuple[Loss, int], ...]  # Those that have no count of their own, by what is lost
     unfinished: int  # Prefixes of paths whose activation ended early
     repeating: int  # How many of the finished executions passed a block more than once
     total: int  # Unfinished ones included; `overcounted` ones are in two counts.
@@ -151,17 +151,18 @@ def path_shares(measurement: RunMeasurement) -> PathShares:
     unfinished = sum(path.count for path in paths) - finished
     elsewhere = sum(path.count for path in every) - finished - unfinished
     obvious = measurement.counts.get("inferred_paths", 0) - elsewhere
-    cold = measurement.lost.get("cold_paths", 0)
+    of_paths = (loss for loss in losses(measurement) if loss.of_paths)
+    lost = tuple((loss, measurement.lost.get(loss.name, 0)) for loss in of_paths)
     overcounted = measurement.lost.get("overcounted_paths", 0)
     return PathShares(
         counted=finished - obvious,
         different=sum(path.count > 0 for path in whole),
         obvious=obvious,
         elsewhere=elsewhere,
-        cold=cold,
+        lost=lost,
         unfinished=unfinished,
         repeating=sum(path.count for path in whole if _repeats_a_block(path)),
-        total=finished + cold + unfinished - overcounted,
+        total=finished + sum(count for _, count in lost) + unfinished - overcounted,
     )
 
 
@@ -189,7 +190,7 @@ def path_kinds(measurement: RunMeasurement) -> Table | None:
     rows = [
         (shares.counted, "path executions, each counted"),
         (shares.obvious, "of obvious paths (determined by the edge profile)"),
-        (shares.cold, "of cold paths, counted together"),
+        *((count, f"of {loss.about}, {loss.text}") for loss, count in shares.lost),
         (shares.unfinished, "unfinished: their activation ended early"),
         (shares.repeating, "of those finished pass a block more than once"),
     ]
