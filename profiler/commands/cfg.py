@@ -63,12 +63,9 @@ def cfg_command(
     if code is not None and form != "text":
         raise UsageError(f"--code is shown as text only: leave out --format {form}")
     modes.refuse_unused([] if code is None else [code.mode])
-    guided = code is not None and registry.definition(code.mode).guided
-    if code is not None and guided and scheme["edge_profile"] is None:
-        raise UsageError(
-            f"{code.mode} is guided by an edge profile, and nothing is run here: give one with "
-            "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
-        )
+    definition = None if code is None else registry.definition(code.mode)
+    if definition is not None and definition.guided and scheme["edge_profile"] is None:
+        raise UsageError(f"{definition.mode} {modes.guide_lacks(definition)}")
     from simprof.profiler.commands.progress import phase_bar
     from simprof.profiler.recovery.recovery import recover
     from simprof.profiler.reports.display import UNFOLDED

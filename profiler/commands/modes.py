@@ -176,6 +176,16 @@ def named(test: Callable[[SchemeDefinition], bool]) -> str:
     return ", ".join(scheme.mode for scheme in registry.definitions() if test(scheme))
 
 
+def guide_lacks(scheme: SchemeDefinition) -> str:
+    """Say what a guided scheme needs where nothing is run."""
+    by_paths = scheme.guided is ProfileKind.PATHS
+    kind, mode = ("a path", registry.PATH_PROFILER) if by_paths else ("an edge", "edges")
+    return (
+        f"is guided by {kind} profile, and nothing is run here: give one with --edge-profile "
+        f"(`simprof run --mode={mode} -o FILE` makes it)"
+    )
+
+
 def scheme_options(edge_profile: str, without: str = "") -> Decorator:
     """Return the options that several schemes share; `collect` reads them.
 
@@ -183,6 +193,8 @@ def scheme_options(edge_profile: str, without: str = "") -> Decorator:
     effect on what the command does.
     """
     guided = named(lambda scheme: scheme.guided is not None)
+    by_paths = named(lambda scheme: scheme.guided is ProfileKind.PATHS)
+    edge_profile += f" {by_paths}: by its paths." if by_paths else ""
     return together(
         options.option(
             "--path-limit N",

@@ -121,16 +121,20 @@ def _summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> l
     run_text.counted_row(table, first)
     run_text.ending_rows(table, first)
     table.add_row("base", plural(first.base, "instruction"))
-    table.add_row("emulated", _emulated_text(emulations, whole))
+    table.add_row("emulated", _emulated_text(rows, emulations, whole))
     return table
 
 
-def _emulated_text(emulations: int, whole: int) -> str:
+def _emulated_text(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> str:
     """Say how often the program was emulated, and why that was not once."""
     times = {1: "once", 2: "twice"}.get(emulations, f"{group_digits(emulations)} times")
     reasons = []
     if whole > 1:
-        reasons.append("first for the edge profile that guides tpp")
+        guided = [(each.mode, each.guide) for _, each in rows if each.guide is not None]
+        kinds = dict.fromkeys(guide.kind for _, guide in guided if guide.file is None)
+        modes = dict.fromkeys(mode for mode, guide in guided if guide.file is None)
+        guides = "guide" if len(kinds) > 1 else "guides"
+        reasons.append(f"first for the {' and the '.join(kinds)} that {guides} {', '.join(modes)}")
     if given_up := emulations - whole:
         runs = "run" if given_up == 1 else "runs"
         reasons.append(

@@ -16,6 +16,7 @@ from simprof.profiler.commands.modes import (
     METAVAR,
     OneMode,
     collect,
+    guide_lacks,
     one_mode,
     refuse_unused,
     scheme_options,
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
     from simprof.profiler.rewriting.instrument import Instrumented
 
 NEEDS_ALL = "a trace needs all routines: leave out --routine, --exclude and --user-only"
-NEEDS_GUIDE = (
-    "is guided by an edge profile, and nothing is run here: give one with --edge-profile "
-    "(`simprof run --mode=edges -o FILE` makes it)"
-)
 ONLY_BLOCKS = (
     "counts blocks, from which `simprof read` cannot derive how often edges were crossed: for a "
     "profile use a mode that counts edges or paths, such as qpt2"
@@ -124,7 +121,7 @@ def instrument_command(
     kind = definition.collected(planning_options(scheme, selection))
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if definition.guided and scheme.edge_profile is None and not is_run:
-        raise UsageError(f"{mode.mode} {NEEDS_GUIDE}, or let it run (--run)")
+        raise UsageError(f"{mode.mode} {guide_lacks(definition)}, or let it run (--run)")
     from simprof.profiler.profiles.fingerprint import known_sha256
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.rewriting.instrument import instrument_file

@@ -14,6 +14,7 @@ from simprof.profiler.commands import options, outputs, program_options, streams
 from simprof.profiler.commands.modes import (
     all_modes,
     collect,
+    guide_lacks,
     mode_option,
     refuse_unused,
     scheme_options,
@@ -23,7 +24,7 @@ from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection
 from simprof.profiler.request.weights import Weights
-from simprof.profiler.rewriting.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
+from simprof.profiler.rewriting.commands.instrument import NEEDS_ALL
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting
 from simprof.simulator.errors import UsageError
@@ -177,7 +178,7 @@ def _modes(
         if scheme.writes_trace and not selection.is_all:
             omitted[mode.name] = NEEDS_ALL
         elif scheme.guided and guided:
-            omitted[mode.name] = NEEDS_GUIDE
+            omitted[mode.name] = guide_lacks(scheme)
     if named and omitted:
         name, why = next(iter(omitted.items()))
         raise UsageError(f"{name}: {why}")
