@@ -126,7 +126,7 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
         )
         # Where parallel edges are, drawings need to know which one a path takes.
         answer["paths"] = [row | {"edges": list(path.edges)} for row, path in paths]
-    if isinstance(run.plan, AcyclicPathPlan):
+    if isinstance(run.plan, AcyclicPathPlan) and not run.reading.lost:
         answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
         flow = EdgeFlow(run.cfg, frozenset(run.plan.dag.removed), run.crossings)
         for path in (each for each in answer["paths"] if not each["partial"]):

@@ -15,7 +15,7 @@ from simprof.profiler.graphfiles.reader import parse
 from simprof.profiler.reports.graph_run import render
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.qpt.options import VertexPlacement
-from simprof.profiler.schemes.registry import path_modes, planned_modes, trace_modes
+from simprof.profiler.schemes.registry import definition, path_modes, planned_modes, trace_modes
 from simprof.profiler.schemes.tracing.flush import flush_cost
 from simprof.simulator.errors import UsageError
 from tests.support.graphs_modes import KITER_1, TPP_7
@@ -40,8 +40,8 @@ def answer(document: dict[str, Any], mode: str, **options: Any) -> dict[str, Any
 def test_every_mode_answers_with_the_run_object(mode: str, document: dict[str, Any]) -> None:
     result = answer(document, mode)
     optional = {"paths", "blocks", "lost", "definite_flow", "attribution"}
-    assert ("definite_flow" in result) == (mode in ("pp", "bittrace"))
-    assert ("attribution" in result) == (mode == "tpp")
+    assert ("definite_flow" in result) == (mode in ("pp", "bittrace", "pref"))
+    assert ("attribution" in result) == (definition(mode).judged_by is not None)
     assert set(result) - optional == PLAIN_FIELDS
     assert ("paths" in result) == (mode in path_modes())
     assert ("trace_bits" in result["sizes"]) == (mode in trace_modes())
