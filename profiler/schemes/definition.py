@@ -311,6 +311,9 @@ class SchemeDefinition:
     # Whether its counters depend on the order of what different routines execute: as guards do
     # (`plan.actions.Guard`). It then needs runs of its own program: recordings lack that order.
     depends_on_order: bool = False
+    # Whether its code writes what its registers hold to the trace, where it counts no paths: its
+    # actions are then executed as those of path schemes are (`CounterTable.STREAM`).
+    writes_paths: bool = False
     # Whether what it reads of its counters is an estimate of what was executed, and not exact: it
     # is not compared with the run.
     estimates: bool = False
@@ -336,6 +339,11 @@ class SchemeDefinition:
         """Whether its plans have path counters, and decode their numbers."""
         kinds = ProfileKind.PATHS, ProfileKind.ITERATION_PATHS, ProfileKind.WINDOWS
         return self.collected() in kinds
+
+    @property
+    def executes(self) -> bool:
+        """Whether its actions have registers, or guards, that decide what they count or write."""
+        return self.counts_paths or self.writes_paths or self.depends_on_order
 
     @property
     def writes_trace(self) -> bool:

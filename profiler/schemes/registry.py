@@ -32,6 +32,7 @@ from simprof.profiler.schemes.others import (
     may_be_brought,
     try_out,
 )
+from simprof.profiler.schemes.pap import PAP
 from simprof.profiler.schemes.pp import PP
 from simprof.profiler.schemes.ppp import PPP
 from simprof.profiler.schemes.pref import PREF
@@ -64,7 +65,7 @@ EDGES = SchemeDefinition(
 # simprof's own, in the order of reports.
 OWN = (
     *(PP, QPT2, QPT, WITNESS, BITS, BYTES, BLOCK_TRACE, BITTRACE, FIFO, TPP, PPP, PREF, KITER),
-    *(KBLPP, WPP, SAMPLED, PEP),
+    *(KBLPP, WPP, PAP, SAMPLED, PEP),
     *(NAIVE, CALLS, CALLS_OPTIMAL, EDGES),
 )
 

@@ -340,13 +340,13 @@ class SchemeRun:
 
 
 def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]:
-    """Make the schemes of a run; those that count paths or have guards get a slot each."""
+    """Make the schemes of a run; those whose actions are executed get a slot each."""
     schemes: list[SchemeRun] = []
     slots = count()
     for planner in planners:
         scheme = definition(planner.setting.mode)
         make = planner.make if scheme.instruments else None
-        slot = next(slots) if scheme.counts_paths or scheme.depends_on_order else None
+        slot = next(slots) if scheme.executes else None
         schemes.append(
             SchemeRun(planner.setting, graphs, make, slot, planner.forget, planner.guide)
         )

@@ -7,6 +7,7 @@ what every counter must hold and how often conditional code is executed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 
@@ -18,7 +19,7 @@ from simprof.profiler.code.layout import RUNTIME_BASE, CounterLayout
 from simprof.profiler.code.places import LayoutRule
 from simprof.profiler.code.pricing import added
 from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.plan.actions import WriteTrace
+from simprof.profiler.plan.actions import TakenPart, WriteTrace
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import CodeLayout, RegisterUse, SchemeOptions
@@ -197,28 +198,35 @@ def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, 
 
 @pytest.mark.seeds(range(12))
 @pytest.mark.parametrize("machine", MACHINES)
-def test_paths_in_the_trace_and_cost_are_those_of_the_plan(machine: MachineKind, seed: int) -> None:
+@pytest.mark.parametrize("mode", ["wpp", "pap", "pap-full"])
+def test_paths_in_the_trace_and_cost_are_those_of_the_plan(
+    mode: str, machine: MachineKind, seed: int
+) -> None:
     lab, edges, base = lab_of(machine, seed)
     crossings = crossings_of(lab, edges)
-    plan = make_plan(lab.cfg, "wpp", SchemeOptions(path_limit=LIMIT)).plan
+    options = SchemeOptions(path_limit=LIMIT).having(walk_bits=6 if mode == "pap-full" else 12)
+    plan = make_plan(lab.cfg, mode.partition("-")[0], options).plan
     lab.bench.write(TRACE_BUFFER, bytes(TRACE_SIZE))
     lab.bench.write(TRACE_END + POSITION, (-TRACE_SIZE & 0xFFFFFFFF).to_bytes(4, "big"))
     generated, layout, state, executed = lab.run_plan(plan)
     lab.check_same_result(base[0], state)
-    stack, paths = [], []
+    stack, paths, taken = [], [], Counter[TakenPart]()
     for edge in edges:
         if lab.cfg.edges[edge].source == lab.cfg.entry:
             stack.append(begin(plan))
         follow(plan, [edge], stack[-1])
         paths += [each.counter for each in stack[-1].counted]
+        taken.update(stack[-1].taken)
         stack[-1].counted.clear()
+        stack[-1].taken.clear()
         if lab.cfg.edges[edge].target == lab.cfg.exit:
             stack.pop()
     size = lab.bench.word(TRACE_END + POSITION) + TRACE_SIZE & 0xFFFFFFFF
     found = [word - layout.first[0] for word in lab.words(TRACE_BUFFER, size // 4)]
     assert found == paths
-    assert len(set(paths)) > 1
-    assert executed - base[1] == added(generated, crossings, block_counts(lab.cfg, crossings))
+    assert paths
+    price = added(generated, crossings, block_counts(lab.cfg, crossings), taken)
+    assert executed - base[1] == price
 
 
 CALLEE = RUNTIME_BASE + 0xF000

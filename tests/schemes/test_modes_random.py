@@ -233,17 +233,17 @@ def profile(case: Case) -> Counter[Path]:
 
 
 def check_acyclic(case: Case) -> None:
-    """`pp`, `bittrace`: the acyclic paths, each one counted, no two alike."""
+    """`pp`, `bittrace`, `wpp`: the acyclic paths, each one counted, no two alike."""
     plan: Any = case.plan
     check_counts(case, edges=True)
     expected = Counter(
-        path for steps in case.walks for path in split(case.cfg, steps, plan.cut_edges)
+        path for steps in case.walks for path in split(case.cfg, steps, plan.dag.removed)
     )
     assert profile(case) == expected, case.seed
     if plan.num_paths < 300:
         records = list(plan.all_paths())
         paths = [Path(record.blocks, record.edges, False) for record in records]
-        assert set(paths) == all_paths(case.cfg, plan.cut_edges), case.seed
+        assert set(paths) == all_paths(case.cfg, plan.dag.removed), case.seed
         assert len(paths) == plan.num_paths, case.seed
 
 
@@ -553,12 +553,14 @@ CHECKS = {
     "bits": check_bits,
     "bytes": check_bits,
     "block-trace": check_block_trace,
+    "wpp": check_acyclic,
+    "pap": check_edges_only,
 }
 
 
 def check(mode: str, seed: int) -> None:
     case = random_case(mode, seed)
-    check_plan(case, turns=mode in ("fifo", "pep"))
+    check_plan(case, turns=mode in ("fifo", "wpp", "pap", "pep"))
     check_words(case)
     CHECKS[mode](case)
     if seed % 4 == 0:
@@ -632,7 +634,7 @@ def test_every_mode_survives(mode: str, shape: str) -> None:
         plan = make_plan(cfg, mode, options, weights, *guides)
         plan.validate()
         case = execute(0, plan, walks)
-        check_plan(case, turns=mode in ("fifo", "pep"))
+        check_plan(case, turns=mode in ("fifo", "wpp", "pap", "pep"))
         check_words(case)
         CHECKS[mode](case)
         check_price(case)
