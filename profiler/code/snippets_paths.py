@@ -21,8 +21,6 @@ from simprof.profiler.plan.actions import (
     CountConstantPath,
     CountEdge,
     CountPath,
-    Landing,
-    NoCode,
     SetRegister,
 )
 from simprof.profiler.plan.plan import CounterTable
@@ -139,13 +137,7 @@ def _count_shape(action: CountPath | CountConstantPath, access: CounterAccess) -
     return is_constant or shapes.constant(COUNTER_SIZE * action.constant, access)
 
 
-def no_code(writer: Writer, action: NoCode) -> None:
-    """Nothing."""
-
-
 GENERATORS: Generators = {
-    NoCode: Generator(no_code, shape=shapes.same),
-    Landing: Generator(no_code, Needs(path=True), shapes.same),
     SetRegister: Generator(set_register, Needs(path=True), _set_shape),
     AddRegister: Generator(add_register, Needs(path=True), _add_shape),
     CountPath: Generator(count_path, count_needs, _count_shape),

@@ -28,7 +28,7 @@ from simprof.profiler.code.snippet_parts import (
     Needs,
     PathRegister,
 )
-from simprof.profiler.plan.actions import Action
+from simprof.profiler.plan.actions import Action, Landing, NoCode
 from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -485,8 +485,15 @@ def join(needed: Iterable[Needs]) -> Needs:
     )
 
 
+# Of actions without code, which no scheme brings; path registers are chosen with regard to landings.
+_WITHOUT_CODE: Generators = {
+    NoCode: Generator(lambda writer, action: None),
+    Landing: Generator(lambda writer, action: None, Needs(path=True)),
+}
+
+
 def _of(generators: Generators, action: Action) -> Generator:
-    generator = generators.get(type(action))
+    generator = generators.get(type(action)) or _WITHOUT_CODE.get(type(action))
     if generator is None:
         raise AssemblyError(f"there is no code for {type(action).__name__}")
     return generator

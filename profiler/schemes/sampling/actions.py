@@ -20,7 +20,7 @@ UNSAMPLED = -1  # in the path register along a path that `sampled` does not coun
 
 
 @dataclass(frozen=True)
-class BeginPath(Action):
+class ChoosePath(Action):
     """`r=constant` if the path that begins is a sample, else `r` is negative."""
 
     effect = RegisterEffect.DEFINES

@@ -25,7 +25,7 @@ from simprof.profiler.schemes.sampling.actions import (
     UNSAMPLED,
     WORD,
     AddToSample,
-    BeginPath,
+    ChoosePath,
     CountSample,
     SamplePath,
 )
@@ -52,7 +52,7 @@ def count_down(writer: Writer, first: int = 0) -> tuple[Register, Register, int]
     return base, left, word & 0x3FF
 
 
-def begin_path(writer: Writer, action: BeginPath) -> None:
+def begin_path(writer: Writer, action: ChoosePath) -> None:
     """Write the check, the setting of the register, and that for samples."""
     writer.set_path(UNSAMPLED)
     base, left, word = count_down(writer)
@@ -128,20 +128,20 @@ def needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
     return Needs(path=True, clobbers=clobbers, conditions=machine is MachineKind.SPARCV8)
 
 
-_BEGUN = (BeginPath(0, 100), BeginPath(5000, 1 << 20))
+_BEGUN = (ChoosePath(0, 100), ChoosePath(5000, 1 << 20))
 _ADDED = (AddToSample(1), AddToSample(5000))
 _COUNTED = (CountSample(0), CountSample(5000, on_back_edge=True))
 _READ = (SamplePath(0), SamplePath(5000, True, 1 << 20, 64, 17))
 _TABLES = (BY_INDEX, IN_HASH_TABLE)
 CODE = SchemeCode(
     generators={
-        BeginPath: Generator(begin_path, needs),
+        ChoosePath: Generator(begin_path, needs),
         AddToSample: Generator(add_to_sample, needs),
         CountSample: Generator(count_sample, needs),
         SamplePath: Generator(sample_path, needs),
     },
     samples={
-        BeginPath: (Samples(_BEGUN, (BY_INDEX,), 1, (WORD,)),),
+        ChoosePath: (Samples(_BEGUN, (BY_INDEX,), 1, (WORD,)),),
         AddToSample: (Samples(_ADDED, (BY_INDEX,), 1),),
         CountSample: (Samples(_COUNTED, _TABLES, 1),),
         SamplePath: (Samples(_READ, _TABLES, 1, (WORD, BURST)),),

@@ -28,7 +28,7 @@ from simprof.profiler.plan.actions import (
     RegisterEffect,
 )
 from simprof.profiler.schemes.definition import SchemeCode
-from simprof.profiler.schemes.sampling.actions import UNSAMPLED, WORD, BeginPath
+from simprof.profiler.schemes.sampling.actions import UNSAMPLED, WORD, ChoosePath
 from simprof.profiler.schemes.sampling.code import count_down, needs
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
@@ -38,23 +38,25 @@ _NOTHING = NoCode()
 
 
 @dataclass(frozen=True)
-class EnterPath(BeginPath):
+class EnterPath(ChoosePath):
     """Where an activation begins: only in the first copy."""
 
     @property
     def bodies(self) -> tuple[Action, Action]:
         """See `Action`."""
-        return Check(self.constant, self.interval), Landing()
+        return CheckInFirst(self.constant, self.interval), Landing()
 
 
 @dataclass(frozen=True)
-class NextPath(BeginPath):
+class NextPath(ChoosePath):
     """Where a path ends and the next one begins."""
 
     @property
     def bodies(self) -> tuple[Action, Action]:
         """See `Action`."""
-        return Check(self.constant, self.interval), CheckAgain(self.constant, self.interval)
+        return CheckInFirst(self.constant, self.interval), CheckInSecond(
+            self.constant, self.interval
+        )
 
 
 class InCopy(Action):
@@ -85,7 +87,7 @@ class CountInCopy(InCopy, CountPath):
 
 
 @dataclass(frozen=True)
-class Check(Action):
+class CheckInFirst(Action):
     """The code of a path's beginning in the first copy."""
 
     effect = RegisterEffect.DEFINES
@@ -98,7 +100,7 @@ class Check(Action):
         return f"if --{WORD}<=0 {WORD}={self.interval}; r={self.constant}; to the second copy"
 
 
-class CheckAgain(Check):
+class CheckInSecond(CheckInFirst):
     """The same in the second copy."""
 
     def __str__(self) -> str:
@@ -108,7 +110,7 @@ class CheckAgain(Check):
         )
 
 
-def check(writer: Writer, action: Check) -> None:
+def check(writer: Writer, action: CheckInFirst) -> None:
     """Write the check of the first copy."""
     base, left, word = count_down(writer)
 
@@ -119,7 +121,7 @@ def check(writer: Writer, action: Check) -> None:
     writer.conditional("lez", left, sample, spare=2)
 
 
-def check_again(writer: Writer, action: CheckAgain) -> None:
+def check_again(writer: Writer, action: CheckInSecond) -> None:
     """Write the check of the second copy."""
     base, left, word = count_down(writer)
 
@@ -129,7 +131,7 @@ def check_again(writer: Writer, action: CheckAgain) -> None:
     writer.conditional("lez", left, sample, spare=2, otherwise=writer.leave)
 
 
-def _begin(writer: Writer, action: Check, base: Register, left: Register, word: int) -> None:
+def _begin(writer: Writer, action: CheckInFirst, base: Register, left: Register, word: int) -> None:
     writer.constant(action.interval, left)
     writer.emit(asm.store("st", left, base, word))
     writer.set_path(writer.access.offset + writer.access.scale * action.constant)
@@ -138,9 +140,12 @@ def _begin(writer: Writer, action: Check, base: Register, left: Register, word: 
 _CHECKS = ((0, 100), (5000, 1 << 20))
 _TABLES = (BY_ADDRESS, IN_HASH_TABLE)
 CODE = SchemeCode(
-    generators={Check: Generator(check, needs), CheckAgain: Generator(check_again, needs)},
+    generators={
+        CheckInFirst: Generator(check, needs),
+        CheckInSecond: Generator(check_again, needs),
+    },
     samples={
         kind: (Samples(tuple(kind(*each) for each in _CHECKS), _TABLES, 1, (WORD,)),)
-        for kind in (Check, CheckAgain)
+        for kind in (CheckInFirst, CheckInSecond)
     },
 )

@@ -42,7 +42,7 @@ from simprof.profiler.schemes.sampling.actions import (
     BURST,
     WORD,
     AddToSample,
-    BeginPath,
+    ChoosePath,
     CountSample,
     SamplePath,
 )
@@ -80,7 +80,7 @@ class SamplingPlan(PathCountingPlan):
         }
 
     def validate(self) -> None:
-        """Check the acyclic graph and the numbers; AssertionError if one is wrong."""
+        """CheckInFirst the acyclic graph and the numbers; AssertionError if one is wrong."""
         self.dag.validate()
         self.numbering.validate()
 
@@ -159,7 +159,7 @@ def plan_sampled(order: PlanOrder, interval: int, duplicated: bool = False) -> S
     enter, begin, add, count = (
         (EnterPath, NextPath, AddInCopy, CountInCopy)
         if duplicated
-        else (BeginPath, BeginPath, AddToSample, CountSample)
+        else (ChoosePath, ChoosePath, AddToSample, CountSample)
     )
     actions: dict[int, tuple[Action, ...]] = {}
     for edge, real in dag.real.items():

@@ -18,7 +18,7 @@ from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
-from simprof.profiler.schemes.sampling.copies import Check, CheckAgain
+from simprof.profiler.schemes.sampling.copies import CheckInFirst, CheckInSecond
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.oracles.brute import random_graph, random_walk, structured_graph
@@ -64,10 +64,10 @@ def test_what_each_copy_does() -> None:
     plan = make_plan(cfg, "sampled", options(7)).plan
     first, second = plan.body(0).actions, plan.body(1).actions
     assert {edge: [type(each) for each in actions][-1] for edge, actions in first.items()} == {
-        entry: Check,
-        back: Check,
+        entry: CheckInFirst,
+        back: CheckInFirst,
     }
-    assert [type(each) for each in second[back]] == [CountPath, CheckAgain]
+    assert [type(each) for each in second[back]] == [CountPath, CheckInSecond]
     assert second[entry] == (Landing(),)
     assert first.keys() < second.keys()
 
