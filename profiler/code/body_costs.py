@@ -17,7 +17,7 @@ from typing import NamedTuple
 from simprof.profiler.code.frames import Site
 from simprof.profiler.code.registers import LOCAL_ORDER, Abi, abi, mask, members
 from simprof.profiler.code.snippet_parts import Body, CounterAccess, Generators, Needs
-from simprof.profiler.code.writer import effective_clobbers, needs, snippet_body
+from simprof.profiler.code.writer import effective_clobbers, generator_of, needs, snippet_body
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
@@ -114,7 +114,7 @@ def needs_of(
     needed = known.get(kinds)
     if needed is None:
         needed = needs(actions, table, machine, generators)
-        if all(generators[kind].shape is not None for kind in kinds):
+        if all(generator_of(generators, kind).shape is not None for kind in kinds):
             known[kinds] = needed
     return needed
 

@@ -76,7 +76,7 @@ class Writer:
 
     def write(self, action: Action) -> None:
         """Append the code of an action: of the snippet's next one, or as a part of that."""
-        _of(self.access.generators, action).write(self, action)
+        generator_of(self.access.generators, type(action)).write(self, action)
 
     def emit(self, *instructions: Instruction) -> None:
         """Append instructions."""
@@ -470,7 +470,9 @@ def needs(
     AssemblyError
         There is no generator for an action.
     """
-    return join(_of(generators, action).needed(action, table, machine) for action in actions)
+    return join(
+        generator_of(generators, type(action)).needed(action, table, machine) for action in actions
+    )
 
 
 def join(needed: Iterable[Needs]) -> Needs:
@@ -485,17 +487,18 @@ def join(needed: Iterable[Needs]) -> Needs:
     )
 
 
-# Of actions without code, which no scheme brings; path registers are chosen with regard to landings.
+# Of actions without code, which no scheme brings. Path registers are live at landings.
 _WITHOUT_CODE: Generators = {
     NoCode: Generator(lambda writer, action: None),
     Landing: Generator(lambda writer, action: None, Needs(path=True)),
 }
 
 
-def _of(generators: Generators, action: Action) -> Generator:
-    generator = generators.get(type(action)) or _WITHOUT_CODE.get(type(action))
+def generator_of(generators: Generators, kind: type) -> Generator:
+    """Return what writes actions of a kind; AssemblyError if nothing does."""
+    generator = generators.get(kind) or _WITHOUT_CODE.get(kind)
     if generator is None:
-        raise AssemblyError(f"there is no code for {type(action).__name__}")
+        raise AssemblyError(f"there is no code for {kind.__name__}")
     return generator
 
 

@@ -250,7 +250,11 @@ def test_what_a_plan_does_is_declared(
 
 def test_own_schemes_with_memory_of_the_program_declare_it() -> None:
     shared = {scheme.mode for scheme in registry.OWN if scheme.scope == "program"}
-    sampling, logging = {"sampled", "pep"}, {"calls", "calls-optimal"}
-    assert shared == sampling | logging | {"witness", "bits", "bytes", "block-trace"}
-    for scheme in registry.OWN:
-        assert (scheme.mode in sampling) is scheme.depends_on_order is scheme.estimates
+    traces = {"witness", "bits", "bytes", "block-trace", "wpp"}
+    assert shared == {"sampled", "pep", "calls", "calls-optimal", "kblpp"} | traces
+    ordered = {scheme.mode for scheme in registry.OWN if scheme.depends_on_order}
+    assert (
+        {scheme.mode for scheme in registry.OWN if scheme.estimates}
+        == {"sampled", "pep"}
+        <= ordered
+    )
