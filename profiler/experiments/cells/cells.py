@@ -321,7 +321,8 @@ class CellResult:
     lost: Mapping[str, int] = field(default_factory=dict)
     routines: tuple[RoutineRow, ...] = ()  # By address
     # facts, own_facts, paths: Of modes that count paths, over all routines and over the program's
-    # own (None: none can be told); the last two of `pp` only, `paths` by key.
+    # own (None: none can be told); the last two of `pp` only, `paths` by key. Of modes of
+    # k-iteration paths `paths` are those of k iterations (`path_facts.iteration_rows`).
     facts: PathFacts | None = None
     own_facts: PathFacts | None = field(default=None, metadata=RARE)
     paths: tuple[PathRow, ...] = ()

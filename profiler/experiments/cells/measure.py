@@ -33,7 +33,12 @@ from simprof.profiler.experiments.cells.cells import (
     TreeCost,
     failure,
 )
-from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
+from simprof.profiler.experiments.cells.path_facts import (
+    RoutinePaths,
+    iteration_rows,
+    path_facts,
+    path_rows,
+)
 from simprof.profiler.experiments.cells.settings import CellSetting, WeightChoice
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -120,6 +125,12 @@ def _result(
             paths = path_rows(routines)
             kept = [each for each, row in zip(routines, rows, strict=True) if row.own]
             own = path_facts(kept, predict=True) if kept else None
+        elif definition(mode).collected(dict(options.own)) is ProfileKind.ITERATION_PATHS:
+            plans = (scheme.routine_plan(routine) for routine in entered)
+            spans = (
+                0 if plan is None else definition(mode).iterations(plan) or 0 for plan in plans
+            )
+            paths = iteration_rows(zip(routines, spans, strict=True))
     return CellResult(
         base=measurement.base,
         added=measurement.added,

@@ -7,7 +7,9 @@ correctly predicted paths are of different paths, not of executions; unfinished 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -149,6 +151,38 @@ def path_rows(routines: Iterable[RoutinePaths]) -> tuple[PathRow, ...]:
         for path in routine.whole
     )
     return tuple(sorted(rows, key=lambda row: row.key))
+
+
+def iteration_rows(routines: Iterable[tuple[RoutinePaths, int]]) -> tuple[PathRow, ...]:
+    """Return every executed path of k iterations of one loop that a back edge of it ended, by key.
+
+    Routines come with k. What passes before the loop is part of a path.
+    """
+    # Schemes agree on what these paths are, and not on all shorter ones: some follow a path past
+    # its loop, others end it there. Nor do they all tell parallel back edges apart: the first
+    # stands for the others.
+    counts: Counter[tuple[str, int]] = Counter()
+    for routine, iterations in routines:
+        cfg, ordinals, turns = routine.cfg, _parallel(routine.cfg), _first_turns(routine)
+        tails = {cfg.edges[edge][1:3] for edge in routine.removed}
+        blocks = {(block.start, block.is_slot): block.id for block in cfg.blocks}
+        for path in routine.whole:
+            heads = [cfg.edges[edge].target for edge in path.edges if edge in turns]
+            last = blocks[path.blocks[-1], len(path.blocks) - 1 in path.slots]  # type: ignore[index]
+            leaves = any(cfg.edges[edge].kind is EdgeKind.EXIT for edge in path.edges[-1:])
+            whole = len(heads) == iterations - 1 and len(set(heads)) == 1
+            if whole and not leaves and (last, heads[0]) in tails:
+                edges = tuple(turns.get(edge, edge) for edge in path.edges)
+                key = _key(cfg, replace(path, edges=edges), ordinals)
+                counts[key, path.instructions] += path.count
+    return tuple(PathRow(key, count, size) for (key, size), count in sorted(counts.items()))
+
+
+def _first_turns(routine: RoutinePaths) -> dict[int, int]:
+    """Removed edge -> the first one with the same ends."""
+    first: dict[tuple[int, int], int] = {}
+    ends = {edge: routine.cfg.edges[edge] for edge in sorted(routine.removed)}
+    return {e: first.setdefault((each.source, each.target), e) for e, each in ends.items()}
 
 
 def _parallel(cfg: ControlFlowGraph) -> dict[int, int]:

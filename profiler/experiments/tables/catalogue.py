@@ -12,6 +12,7 @@ from simprof.profiler.experiments.tables import (
     bl94,
     epp,
     family,
+    kblpp,
     kiter,
     others,
     ppp,
@@ -38,6 +39,7 @@ def tables() -> Mapping[str, TableSpec[Any]]:
         others.TIMES,
         *ppp.TABLES,
         *sampling.TABLES,
+        *kblpp.TABLES,
     )
     return {**TABLES, **{spec.name: spec for spec in more}}
 
