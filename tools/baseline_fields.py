@@ -22,6 +22,7 @@ MODES = (
     "bittrace",
     "tpp",
     "kiter",
+    "kblpp",
     "naive",
     "calls",
     "calls-optimal",
@@ -59,6 +60,8 @@ VARIANTS = (
     "kiter:k=3",
     "kiter:table=hash",
     "kiter:table=hash:k=3",
+    "kblpp:k=4",
+    "kblpp:table=hash",
 )
 # Variants that graphs are enough to tell
 GRAPH_VARIANTS = (

@@ -148,10 +148,10 @@ def hash_routine(machine: MachineKind, on_back_edge: bool, words: int = 1) -> tu
     return (*items, *_insert(table, name, remember))
 
 
-def _branch(
+def compare_and_branch(
     machine: MachineKind, left: Register, right: Register | None, equal: bool, to: str, annul: bool
 ) -> list[Item]:
-    """Compare and branch; `right` is None for 0."""
+    """Compare and branch; `right` is None for 0. Changes %l3, on V8 icc in place of it."""
     if machine is MachineKind.SPARCV8:  # it has no branch on a register's contents
         compare = asm.cmp(left, 0 if right is None else right)
         return [compare, asm.branch("e" if equal else "ne", to, annul)]
@@ -166,7 +166,7 @@ def _branch_if_other(machine: MachineKind, words: int, to: str, annul: bool = Fa
     """Branch if the node has another key."""
     code: list[Item] = [asm.load("ld", _NODE, 0, _VALUE)]
     if words == 1:
-        return [*code, *_branch(machine, _VALUE, _KEY, False, to, annul)]
+        return [*code, *compare_and_branch(machine, _VALUE, _KEY, False, to, annul)]
     code.append(asm.arithmetic("xor", _VALUE, _KEY, _VALUE))
     for k in range(1, words):
         code += [
@@ -174,7 +174,7 @@ def _branch_if_other(machine: MachineKind, words: int, to: str, annul: bool = Fa
             asm.arithmetic("xor", _OTHER, _WORDS[k], _OTHER),
             asm.arithmetic("or", _VALUE, _OTHER, _VALUE),
         ]
-    return [*code, *_branch(machine, _VALUE, None, False, to, annul)]
+    return [*code, *compare_and_branch(machine, _VALUE, None, False, to, annul)]
 
 
 def _leave() -> list[Item]:
@@ -218,10 +218,10 @@ def _search(machine: MachineKind, table: TableLayout, name: str) -> list[Item]:
         key = _FOLDED
     # The chain has ended where the node is the sentinel, at the table's address.
     if table.words == 1:
-        at_end = _branch(machine, _NODE, _TABLE, True, f"{name}.insert", False)
+        at_end = compare_and_branch(machine, _NODE, _TABLE, True, f"{name}.insert", False)
     else:
         at_end.append(asm.arithmetic("sub", _NODE, _TABLE, _OTHER))
-        at_end += _branch(machine, _OTHER, None, True, f"{name}.insert", False)
+        at_end += compare_and_branch(machine, _OTHER, None, True, f"{name}.insert", False)
     return [
         Label(f"{name}.search"),
         *fold,

@@ -8,6 +8,7 @@ from functools import cached_property
 from glob import escape
 
 from simprof.profiler.code.pricing import added, stream_sizes, trace_sizes
+from simprof.profiler.plan.plan import POOL_START
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.memory import differences, symbol_counts
@@ -36,7 +37,7 @@ from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
 from simprof.profiler.trace import format as traces
-from simprof.simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError, UsageError
 from simprof.simulator.values import dataclass
 
 _HIDDEN = "only the run shows that it is a routine"
@@ -67,6 +68,7 @@ class Modes:
             made = instrument(order, self._place.original)
         counted, scheme = self._counted_alone(scheme, made)
         trial = _Trial(counted, scheme, order, made)
+        trial.check_pools()
         expected = None
         if trial.compares_trace:
             expected = self._trace(scheme)
@@ -135,6 +137,21 @@ class _Trial:
     def observation(self) -> Observation:
         """The run of the original."""
         return self.counted.observation
+
+    def check_pools(self) -> None:
+        """Check that pools have room for what the run takes of them: UsageError if not."""
+        if (table := self.scheme.definition.code().table) is None:
+            return
+        plans = {n: self.made.placed[n].plan for n in self._instrumented}
+        counts = ((n, self.observation.counters(self.scheme, n).paths) for n in plans)
+        taken = sum(table.size(plans[n], paths) for n, paths in counts if plans[n].buffers)
+        pools = {use.buffer for plan in plans.values() for use in plan.buffers}
+        room = sum(pool.size - POOL_START for pool in pools if pool.is_pool)
+        if pools and taken > room:
+            raise UsageError(
+                f"{self.scheme.name}: its counters take {taken:,} bytes in this run, and there is "
+                f"room for {room:,}: choose fewer routines, or other options of the mode"
+            )
 
     @cached_property
     def left(self) -> tuple[Left, ...]:

@@ -375,6 +375,12 @@ def _check_names(study: Study, runs: Runs) -> None:
     Graphs(recovered, selection)
     if contexts is not None:
         check_contexts(recovered, contexts)
+        own = (each.name for each in study.settings if definition(each.mode).code().table)
+        if contexts.tree and (name := next(own, None)) is not None:
+            raise UsageError(
+                f"{name}: what its run-time routine executes is not known by calling context: "
+                "make call trees under another mode"
+            )
 
 
 def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:

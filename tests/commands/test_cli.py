@@ -127,7 +127,7 @@ def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
     assert simprof("compare", "a.elf", "--", "7") == 3
     assert [setting.name for setting in session.settings] == [
         "pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "fifo", "tpp",
-        "kiter", "wpp", "sampled", "pep", "naive", "calls", "calls-optimal",
+        "kiter", "kblpp", "wpp", "sampled", "pep", "naive", "calls", "calls-optimal",
     ]  # fmt: skip
     assert all(setting.options == SchemeOptions() for setting in session.settings)
     assert tuple(setting.mode for setting in session.settings) == planned_modes()

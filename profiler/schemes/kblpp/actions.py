@@ -28,7 +28,7 @@ class BeginStream(Action):
 
 
 @dataclass(frozen=True)
-class BeginPath(Action):
+class StartPath(Action):
     """`r=constant`: `SetRegister` would say that the other registers are of no use any more."""
 
     constant: int

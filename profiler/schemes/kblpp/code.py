@@ -11,16 +11,8 @@ Steps of a routine
 3. If there is a node of the lower slab, or the chunk before ended in one, its children are
    searched in the same way, and the one that is found, the new beta, is counted. Otherwise tau is.
 
-Nodes are handed out from a pool of the whole program (`plan.plan.Buffer.is_pool`):
-
-======  ========  ==================================================
-offset  name      contents
-======  ========  ==================================================
-0       number    of the path
-4       count
-8       child     address of the first child, 0 for none
-12      next      address of the next node of the list, 0 for none
-======  ========  ==================================================
+Nodes are handed out from a pool of the whole program (`plan.plan.Buffer.is_pool`). Their words:
+the path's number, the count, the addresses of the first child and of the next node of its list.
 """
 
 from __future__ import annotations
@@ -32,17 +24,15 @@ from itertools import chain
 from simprof.profiler.code import shapes
 from simprof.profiler.code.cost_samples import Samples
 from simprof.profiler.code.counting import executed
-from simprof.profiler.code.layout import (
-    COUNTER_SIZE,
-    CounterLayout,
-    buffer_address,
-)
+from simprof.profiler.code.hash_routine import compare_and_branch
+from simprof.profiler.code.layout import COUNTER_SIZE, CounterLayout, buffer_address
 from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
+from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import Buffer, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.definition import OwnTable, ReadMemory, SchemeCode
-from simprof.profiler.schemes.kblpp.actions import BETA, LACKING, TAU, BeginPath, BeginStream, Emit
+from simprof.profiler.schemes.kblpp.actions import BETA, LACKING, TAU, BeginStream, Emit, StartPath
 from simprof.profiler.schemes.kblpp.forest import (
     BUCKET_BITS,
     BUCKETS,
@@ -79,7 +69,7 @@ def emit_routine(machine: MachineKind, name: str) -> tuple[Item, ...]:
         *clear_upper_half(machine, _KEY),
         *_first_link(name),
         *(_take_root(machine, name) if name == ROOT else _search(machine, f"{name}.upper", _TAU)),
-        *_branch(machine, _BETA, None, True, f"{name}.first"),
+        *compare_and_branch(machine, _BETA, None, True, f"{name}.first", False),
         asm.arithmetic("add", _BETA, _CHILD, _LINK),  # harmless where there is none
         *_search(machine, f"{name}.lower", _BETA),
         *_count(_BETA),
@@ -92,44 +82,22 @@ def _first_link(name: str) -> list[Item]:
     """Leave the address of the word with the list's first node in the link register."""
     if name == CHILD:
         return [asm.arithmetic("add", _TAU, _CHILD, _LINK)]
-    number, fold = _KEY, list[Item]()
-    if name == ROOT_HASHED:
-        number = _LINK
-        fold = [
+    place = [asm.shift("sll", _KEY, 2, _LINK), asm.arithmetic("add", _TAU, _LINK, _LINK)]
+    if name == ROOT_HASHED:  # the number of the bucket in place of the key
+        place[:1] = [
             asm.shift("srl", _KEY, BUCKET_BITS, _LINK),
             asm.arithmetic("xor", _KEY, _LINK, _LINK),
             asm.arithmetic("and", _LINK, BUCKETS - 1, _LINK),
+            asm.shift("sll", _LINK, 2, _LINK),
         ]
-    return [
-        *fold,
-        asm.shift("sll", number, 2, _LINK),
-        asm.arithmetic("add", _TAU, _LINK, _LINK),
-    ]
-
-
-def _branch(
-    machine: MachineKind,
-    left: Register,
-    right: Register | None,
-    equal: bool,
-    to: str,
-    annul: bool = False,
-) -> list[Item]:
-    """Compare and branch; `right` is None for 0."""
-    if machine is MachineKind.SPARCV8:
-        compare = asm.cmp(left, 0 if right is None else right)
-        return [compare, asm.branch("e" if equal else "ne", to, annul)]
-    code: list[Item] = []
-    if right is not None:
-        code, left = [asm.arithmetic("sub", left, right, _VALUE)], _VALUE
-    return [*code, asm.branch_register("z" if equal else "nz", left, to, annul, not equal)]
+    return [*place]
 
 
 def _take_root(machine: MachineKind, name: str) -> list[Item]:
     """Do step 2 where a word of the array has the only node of its list."""
     return [
         asm.load("ld", _LINK, 0, _TAU),
-        *_branch(machine, _TAU, None, False, f"{name}.found"),
+        *compare_and_branch(machine, _TAU, None, False, f"{name}.found", False),
         asm.sethi(buffer_address(NODES), _POOL),
         *_new(_TAU),
         Label(f"{name}.found"),
@@ -138,17 +106,18 @@ def _take_root(machine: MachineKind, name: str) -> list[Item]:
 
 def _search(machine: MachineKind, name: str, node: Register) -> list[Item]:
     """Do step 2: leave the node in a register."""
+    *append, last = _new(node)
     return [
         Label(f"{name}.step"),
         asm.load("ld", _LINK, 0, node),
-        *_branch(machine, node, None, False, f"{name}.check", annul=True),
+        *compare_and_branch(machine, node, None, False, f"{name}.check", True),
         asm.load("ld", node, _NUMBER, _VALUE),
         asm.sethi(buffer_address(NODES), _POOL),
-        *_new(node)[:-1],
+        *append,
         asm.branch("a", f"{name}.found"),
-        _new(node)[-1],
+        last,
         Label(f"{name}.check"),
-        *_branch(machine, _VALUE, _KEY, False, f"{name}.step", annul=True),
+        *compare_and_branch(machine, _VALUE, _KEY, False, f"{name}.step", True),
         asm.arithmetic("add", node, _NEXT, _LINK),
         Label(f"{name}.found"),
     ]
@@ -263,11 +232,6 @@ def begin_stream(writer: Writer, action: BeginStream) -> None:
         writer.set_path(0, LACKING)
 
 
-def begin_path(writer: Writer, action: BeginPath) -> None:
-    """`r = constant`."""
-    writer.set_path(action.constant)
-
-
 def emit(writer: Writer, action: Emit) -> None:
     """Emit a path's number."""
     if action.from_register:
@@ -319,8 +283,8 @@ def _emit_shape(action: Emit, access: CounterAccess) -> Hashable:
 
 GENERATORS: Generators = {
     BeginStream: Generator(begin_stream, Needs(path=True), shapes.same),
-    BeginPath: Generator(
-        begin_path,
+    StartPath: Generator(
+        lambda writer, action: writer.set_path(action.constant),
         Needs(path=True),
         lambda action, access: shapes.constant(action.constant, access),
     ),
@@ -328,43 +292,29 @@ GENERATORS: Generators = {
 }
 
 _TABLE = ((CounterTable.OWN, None),)
-_SHORT, _LONG = Sequences(9, 2), Sequences(9, 4)
+
+
+def _samples(registers: int, *actions: Action) -> Samples:
+    return Samples(actions, _TABLE, registers)
+
+
+def _emits(k: int) -> tuple[Emit, ...]:
+    known = Sequences(9, k)
+    own = Emit(3, known, hashed=True), Emit(3, known, from_register=False)
+    return (Emit(0, known), Emit(5000, known), *own)
+
+
 SAMPLES = {
-    BeginStream: (Samples((BeginStream(),), _TABLE, 2), Samples((BeginStream(),), _TABLE, 4)),
-    BeginPath: (Samples((BeginPath(0), BeginPath(5000)), _TABLE, 2),),
-    Emit: tuple(
-        Samples(
-            (
-                Emit(0, each),
-                Emit(5000, each),
-                Emit(3, each, hashed=True),
-                Emit(3, each, from_register=False),
-            ),
-            _TABLE,
-            registers,
-        )
-        for each, registers in ((_SHORT, 2), (_LONG, 4))
-    ),
+    BeginStream: (_samples(2, BeginStream()), _samples(4, BeginStream())),
+    StartPath: (_samples(2, StartPath(0), StartPath(5000)),),
+    Emit: (_samples(2, *_emits(2)), _samples(4, *_emits(4))),
 }
-
-
-def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
-    for name in NAMES:
-        costs = (
-            call_cost(machine, name, visits)
-            for visits in (((0, False),), ((0, True),), ((1, False), (1, True)))
-            if name != ROOT or not visits[0][0]
-        )
-        yield name, " ".join(map(str, costs))
-
-
 CODE = SchemeCode(
     generators=GENERATORS,
     samples=SAMPLES,
     routines=(
         lambda machine: tuple(item for name in NAMES for item in emit_routine(machine, name)),
     ),
-    routine_costs=_routine_costs,
     callers={"kblpp_": (Emit,)},
     table=OwnTable(table_cost, table_size, read_table),
 )

@@ -25,7 +25,7 @@ from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import BufferUse, CounterTable
-from simprof.profiler.schemes.kblpp.actions import BeginPath, BeginStream, Emit
+from simprof.profiler.schemes.kblpp.actions import BeginStream, Emit, StartPath
 from simprof.profiler.schemes.kblpp.code import NODES
 from simprof.profiler.schemes.kblpp.forest import BUCKETS, Sequences
 from simprof.profiler.schemes.pp.planner import PathPlan
@@ -154,7 +154,7 @@ def _emitting(actions: Sequence[Action], sequences: Sequences, hashed: bool) -> 
     """Yield what is done in place of the actions of `pp` on an edge."""
     for action in actions:
         if isinstance(action, SetRegister):
-            yield BeginPath(action.constant)
+            yield StartPath(action.constant)
         elif isinstance(action, CountPath):
             yield Emit(action.constant, sequences, hashed)
         elif isinstance(action, CountConstantPath):
