@@ -43,8 +43,8 @@ from tools.benchmarks import programs
 from tools.benchmarks.rows import ROOT
 
 MODES = (
-    "pp", "tpp", "bittrace", "fifo", "kiter", "kblpp", "sampled", "pep", "qpt2", "qpt", "naive",
-    "calls", "calls-optimal", "witness", "bits", "bytes", "block-trace", "edges",
+    "pp", "tpp", "ppp", "bittrace", "fifo", "kiter", "kblpp", "sampled", "pep", "qpt2", "qpt",
+    "naive", "calls", "calls-optimal", "witness", "bits", "bytes", "block-trace", "edges",
 )  # fmt: skip
 FEW = ("pp", "tpp")
 RENAMED = ROOT / "tools" / "renamed_keys.toml"

@@ -21,6 +21,7 @@ MODES = (
     "bits",
     "bittrace",
     "tpp",
+    "ppp",
     "kiter",
     "kblpp",
     "naive",

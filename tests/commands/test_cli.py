@@ -127,7 +127,8 @@ def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
     assert simprof("compare", "a.elf", "--", "7") == 3
     assert [setting.name for setting in session.settings] == [
         "pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "fifo", "tpp",
-        "kiter", "kblpp", "wpp", "sampled", "pep", "naive", "calls", "calls-optimal",
+        "ppp", "pref", "kiter", "kblpp", "wpp", "pap", "sampled", "pep", "naive", "calls",
+        "calls-optimal",
     ]  # fmt: skip
     assert all(setting.options == SchemeOptions() for setting in session.settings)
     assert tuple(setting.mode for setting in session.settings) == planned_modes()
@@ -348,7 +349,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--mode=tpp:"], "empty option"),
         (
             ["run", "x", "--mode=pp:cold=3"],
-            "pp has no option 'cold', which is one of tpp: its options are",
+            "pp has no option 'cold', which is one of tpp and ppp: its options are",
         ),
         (["run", "x", "--mode=tp:cold=3"], "'tp' is no mode: did you mean 'tpp'"),
         (["run", "x", "--mode=qpt:placement=best"], "placement=best cannot be: give one of"),

@@ -202,7 +202,8 @@ def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
     assert data["instructions"] == {"base": loops.measurements[0].base}
     assert list(data["modes"]) == [
         "pp", "qpt2", "qpt", "witness", "bits", "bytes", "block-trace", "bittrace", "fifo",
-        "tpp", *TPP, "kiter", "wpp", "sampled", "pep", "naive", "calls", "calls-optimal",
+        "tpp", *TPP, "ppp", "pref", "kiter", "kblpp", "wpp", "pap", "sampled", "pep", "naive",
+        "calls", "calls-optimal",
     ]  # fmt: skip
     for name, mode in data["modes"].items():
         scheme = definition(name.partition(":")[0])

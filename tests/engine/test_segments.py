@@ -32,15 +32,15 @@ from tests.support.operation_lists import joined
 MACHINE = MachineKind.SPARCV9
 SETTINGS = tuple(
     Setting(f"{mode}-{number}", mode, options)
-    for mode in ("pp", "bittrace", "fifo", "tpp", "kiter")
+    for mode in ("pp", "bittrace", "fifo", "tpp", "ppp", "kiter")
     for number, options in enumerate(
         (
             SchemeOptions(),
             SchemeOptions(table=TableChoice.HASH, path_limit=20),
             SchemeOptions(
-                path_limit=5, cold=30, loop=40, cold_always=True, iterations=3, branches=2
+                path_limit=5, cold=30, loop=40, cold_always=True, iterations=3, branches=2, skip=0.0
             ),
-            SchemeOptions(count_obvious=True, loop=100),
+            SchemeOptions(count_obvious=True, loop=100, skip=0.0),
         )
     )
 )

@@ -30,6 +30,7 @@ SETTINGS = {
     "pp": SchemeOptions(),
     "pp-hash": SchemeOptions(table=TableChoice.HASH),
     "tpp": SchemeOptions(cold_always=True, cold=40, count_obvious=True),
+    "ppp": SchemeOptions(skip=0.0, global_cold=0.0, loop=0.0),
     "kiter": SchemeOptions(),
     "bittrace": SchemeOptions(),
     "fifo": SchemeOptions(branches=4),

@@ -182,9 +182,9 @@ def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
 
     planned: list[str] = []
 
-    def planning(cfg: ControlFlowGraph, *rest: Any) -> RoutinePlan:
+    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> RoutinePlan:
         planned.append(cfg.name)
-        return make_plan(cfg, *rest)
+        return make_plan(cfg, *rest, **more)
 
     described: list[str] = []
 
@@ -266,9 +266,9 @@ def test_another_input_has_other_plans_under_tpp(
     inputs[1].write_text("many words, and numbers 1 2 3; many more words\n" * 40)
     planned: list[str] = []
 
-    def planning(cfg: ControlFlowGraph, *rest: Any) -> RoutinePlan:
+    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> RoutinePlan:
         planned.append(cfg.name)
-        return make_plan(cfg, *rest)
+        return make_plan(cfg, *rest, **more)
 
     monkeypatch.setattr(scheme_runs, "make_plan", planning)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -357,9 +357,9 @@ def test_replays_read_and_keep_plans_as_runs_do(
     monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
     planned: list[str] = []
 
-    def planning(cfg: ControlFlowGraph, *rest: Any) -> RoutinePlan:
+    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> RoutinePlan:
         planned.append(cfg.name)
-        return make_plan(cfg, *rest)
+        return make_plan(cfg, *rest, **more)
 
     monkeypatch.setattr(scheme_runs, "make_plan", planning)
     nowhere = os.open(os.devnull, os.O_WRONLY)

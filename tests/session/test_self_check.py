@@ -57,6 +57,7 @@ MODES = {
     "bittrace": SchemeOptions(),
     "fifo": SchemeOptions(branches=3),
     "tpp": SchemeOptions(cold=10.0, loop=90.0, cold_always=True),
+    "ppp": SchemeOptions(skip=0.0, global_cold=5.0),
     "kiter": SchemeOptions(iterations=3),
     "naive": SchemeOptions(),
     "calls": SchemeOptions(),

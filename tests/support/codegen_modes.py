@@ -96,6 +96,18 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
         "tpp",
         SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True, literal_cold=True),
     ),
+    "ppp": ("ppp", SchemeOptions(path_limit=LIMIT, cold=40, skip=0.0)),
+    "ppp-kept": (
+        "ppp",
+        SchemeOptions(
+            path_limit=LIMIT, cold=40, skip=0.0, hot_limit=0, no_pushing=True, numbering="edges"
+        ),
+    ),
+    "ppp-tested": ("ppp", SchemeOptions(path_limit=LIMIT, cold=40, skip=0.0, tested=True)),
+    "ppp-hash": (
+        "ppp",
+        SchemeOptions(cold=40, skip=0.0, no_pushing=True, table=TableChoice.HASH),
+    ),
     "kiter-1": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=1)),
     "kiter-2": ("kiter", SchemeOptions(path_limit=LIMIT)),
     "kiter-5": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=5)),
