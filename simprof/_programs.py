@@ -236,7 +236,7 @@ def quality(
     >>> f"{found.accuracy:.2%} {found.coverage:.2%} {found.edge_overlap:.2%}"
     '43.82% 40.67% 100.00%'
     """
-    from simprof.profiler.profiles.measures import Flow
+    from simprof.profiler.profiles.measures import PathFlow
     from simprof.profiler.profiles.profile import RunMeasurement
     from simprof.profiler.reports.quality import judge
 
@@ -245,9 +245,9 @@ def quality(
             raise wrong(name, "a Measurement, as run, compare and load give", each)
     if isinstance(hot, bool) or not isinstance(hot, int | float) or not 0 <= hot <= 100:
         raise wrong("hot", "a percentage from 0 to 100", hot)
-    if flow not in tuple(Flow):
+    if flow not in tuple(PathFlow):
         raise wrong("flow", "one of unit, branch, block", flow)
-    return judge(profile, truth, hot=hot, flow=Flow(flow))
+    return judge(profile, truth, hot=hot, flow=PathFlow(flow))
 
 
 @contextmanager

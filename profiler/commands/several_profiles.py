@@ -49,13 +49,13 @@ def diff_command(
     outputs.check_outputs(chosen["output"], inputs=[before, after, *([truth] if truth else [])])
     outputs.check_form(chosen)
     from simprof.profiler.profiles.differences import difference
-    from simprof.profiler.profiles.measures import Flow
+    from simprof.profiler.profiles.measures import PathFlow
     from simprof.profiler.reports.difference_report import render_csv, render_json, render_text
     from simprof.profiler.reports.quality import judge_pair
 
     first, second = map(profile_options.load_profile, (before, after))
     third = None if truth is None else (str(truth), profile_options.load_profile(truth))
-    verdict = judge_pair(first, second, third, hot=hot, flow=Flow(flow))
+    verdict = judge_pair(first, second, third, hot=hot, flow=PathFlow(flow))
     csv, json = (partial(form, verdict=verdict) for form in (render_csv, render_json))
     text = partial(render_text, top=top, verdict=verdict)
     outputs.write_form(chosen, difference(first, second), csv, json, text)

@@ -24,8 +24,8 @@ from simprof.profiler.profiles.combine import (
 )
 from simprof.profiler.profiles.edge_flow import EdgeFlow
 from simprof.profiler.profiles.measures import (
-    Comparison,
     CountedPath,
+    FlowComparison,
     Pieces,
     compare_edges,
     compare_pieces,
@@ -41,7 +41,7 @@ class JudgedProfile(NamedTuple):
     has_paths: bool  # Whether its path counts are; else its edge counts, and what these tell
 
 
-def compare_profiles(truth: JudgedProfile, judged: JudgedProfile) -> Iterator[Comparison]:
+def compare_profiles(truth: JudgedProfile, judged: JudgedProfile) -> Iterator[FlowComparison]:
     """Yield comparisons of all routines that either profile has.
 
     An edge profile is compared with paths by their definite flow. Edges are compared as executions
@@ -106,11 +106,11 @@ def _side(
     return _Side(counts, paths, frozenset(ids[keys[edge]] for edge in routine.split_edges))
 
 
-def _compare(routine: _Routine, true_paths: bool, judged_paths: bool) -> Comparison:
+def _compare(routine: _Routine, true_paths: bool, judged_paths: bool) -> FlowComparison:
     cfg, true, judged = routine
     edges = compare_edges(*(dict(enumerate(side.counts)) for side in (true, judged)))
     if not (true_paths or judged_paths):
-        return Comparison({}, edges)
+        return FlowComparison({}, edges)
     dfs = depth_first(cfg)
     ends = (dfs.back_edges - dfs.self_loops) | true.split
     if judged_paths:
@@ -118,12 +118,12 @@ def _compare(routine: _Routine, true_paths: bool, judged_paths: bool) -> Compari
     if not true_paths:
         crossed = _crossed(_pieces(cfg, judged, ends))
         inside = {e: n for e, n in enumerate(true.counts) if e not in ends | dfs.self_loops}
-        return Comparison({}, compare_edges(inside, crossed))
+        return FlowComparison({}, compare_edges(inside, crossed))
     pieces = _pieces(cfg, true, ends)
     if judged_paths:
         return compare_pieces(cfg, pieces, _pieces(cfg, judged, ends))
     definite = EdgeFlow(cfg, ends - dfs.self_loops, judged.counts).definite_paths()
-    return Comparison(compare_pieces(cfg, pieces, Pieces(dict(definite))).pieces, edges)
+    return FlowComparison(compare_pieces(cfg, pieces, Pieces(dict(definite))).pieces, edges)
 
 
 def _crossed(pieces: Pieces) -> Counter[int]:

@@ -9,8 +9,8 @@ piece
     edges where either profile ends them (TPP, footnote 5); edges from ENTRY and to EXIT belong to
     a piece.
 flow of a piece
-    What its executions weigh (`Flow`): each one (*unit flow*), as many as it has blocks with more
-    than one way out (*branch flow*: after M. D. Bond and K. S. McKinley, "Practical Path
+    What its executions weigh (`PathFlow`): each one (*unit flow*), as many as it has blocks with
+    more than one way out (*branch flow*: after M. D. Bond and K. S. McKinley, "Practical Path
     Profiling", CGO 2005, as a long path decides more than a short one), or as many as it has blocks
     (*block flow*, TPP 5).
 hot
@@ -46,7 +46,7 @@ What an edge profile tells of paths is in `edge_flow`.
 
 Steps -> functions
 1. compare two profiles of a routine, as rows of numbers      `compare_paths`, `attribute`
-2. sum up a routine's block flow                              `Comparison.attribution`
+2. sum up a routine's block flow                              `FlowComparison.attribution`
 3. sum up all routines                                        `quality`
 """
 
@@ -74,7 +74,7 @@ CountedPath = tuple[PathRecord, int]
 HOT = 0.125  # Percent of all flow that a hot path has more of
 
 
-class Flow(StrEnum):
+class PathFlow(StrEnum):
     """What an execution of a path weighs."""
 
     UNIT = "unit"
@@ -146,13 +146,13 @@ class Row(NamedTuple):
     blocks: int  # Their length
     branches: int  # Their blocks with more than one way out
 
-    def weight(self, flow: Flow) -> int:
+    def weight(self, flow: PathFlow) -> int:
         """Return what one execution of a piece weighs."""
-        return {Flow.UNIT: 1, Flow.BRANCH: self.branches, Flow.BLOCK: self.blocks}[flow]
+        return {PathFlow.UNIT: 1, PathFlow.BRANCH: self.branches, PathFlow.BLOCK: self.blocks}[flow]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FlowComparison:
     """Two profiles of one routine."""
 
     pieces: Mapping[Row, int] = field(default_factory=dict)  # How many pieces have these numbers
@@ -170,7 +170,9 @@ class Comparison:
         return Attribution(flow, over, under)
 
 
-def attribute(exact: PathDecoder, truth: Reading, judged: PathDecoder, read: Reading) -> Comparison:
+def attribute(
+    exact: PathDecoder, truth: Reading, judged: PathDecoder, read: Reading
+) -> FlowComparison:
     """Compare what the plan `judged` read in a routine with what `exact` counted in the same run.
 
     Raises ValueError if `judged` ends paths at self-loops and `exact` has no edge counts.
@@ -194,7 +196,7 @@ def compare_paths(
     split: Collection[int],
     # Exact counts by edge id. Read for self-loops in `split`, which are in no path of `exact`.
     edge_counts: Sequence[int] | None,
-) -> Comparison:
+) -> FlowComparison:
     """Compare two path profiles of `cfg`, each as whole paths with their counts."""
     true = true_pieces(cfg, exact, split, edge_counts)
     return compare_pieces(cfg, true, pieces_of_paths(cfg, claimed, split))
@@ -215,7 +217,7 @@ def true_pieces(
     return true
 
 
-def compare_pieces(cfg: ControlFlowGraph, true: Pieces, claimed: Pieces) -> Comparison:
+def compare_pieces(cfg: ControlFlowGraph, true: Pieces, claimed: Pieces) -> FlowComparison:
     """Compare the pieces of two profiles."""
     branching = frozenset(block for block, out in enumerate(cfg.out_edges) if len(out) > 1)
     pieces: Counter[Row] = Counter()
@@ -228,7 +230,7 @@ def compare_pieces(cfg: ControlFlowGraph, true: Pieces, claimed: Pieces) -> Comp
         for edge in edges:
             crossed[0][edge] += counts[0]
             crossed[1][edge] += counts[1]
-    return Comparison(pieces, compare_edges(*crossed))
+    return FlowComparison(pieces, compare_edges(*crossed))
 
 
 def compare_edges(true: Mapping[int, int], claimed: Mapping[int, int]) -> Counter[tuple[int, int]]:
@@ -289,7 +291,7 @@ class Quality:
     edge_overlap: float | None = None
     hot_paths: int = 0  # How many pieces are hot
     hot: float = HOT
-    flow: Flow = Flow.BRANCH
+    flow: PathFlow = PathFlow.BRANCH
 
     def as_json(self) -> dict[str, object]:
         """Return its fields."""
@@ -308,12 +310,12 @@ MEASURES: Mapping[str, str] = {
 
 
 def quality(
-    routines: Iterable[Comparison],
+    routines: Iterable[FlowComparison],
     truth: str,  # Mode of the true profile
     *,
     estimate: bool = False,  # Whether counts are a part of what was executed, and are scaled
     hot: float = HOT,
-    flow: Flow = Flow.BRANCH,
+    flow: PathFlow = PathFlow.BRANCH,
 ) -> Quality:
     """Sum up how good a profile is, of comparisons routine by routine."""
     every = list(routines)
@@ -356,7 +358,7 @@ class _Weighed:
 
     @classmethod
     def of(
-        cls, rows: Mapping[Row, int], flow: Flow, hot: float, scale: tuple[int, int]
+        cls, rows: Mapping[Row, int], flow: PathFlow, hot: float, scale: tuple[int, int]
     ) -> _Weighed:
         from fractions import Fraction
 
@@ -445,7 +447,7 @@ def _common_share(pairs: Mapping[tuple[int, int], int]) -> Fraction | None:
     return Fraction(both, true * claimed)
 
 
-def _routine_overlap(routines: Iterable[Comparison]) -> float | None:
+def _routine_overlap(routines: Iterable[FlowComparison]) -> float | None:
     """Return the average overlap of routines, weighted by their true executions."""
     from fractions import Fraction
 

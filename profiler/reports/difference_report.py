@@ -21,7 +21,7 @@ from simprof.profiler.profiles.tables import SEPARATOR, Cell
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
 from simprof.profiler.reports.mode_facts import setting_name
-from simprof.profiler.reports.quality import Verdict, verdict_note, verdict_table
+from simprof.profiler.reports.quality import PairQuality, verdict_note, verdict_table
 from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.run_text import program_text
 from simprof.simulator.binary.demangling import demangle
@@ -39,13 +39,13 @@ def render_text(
     width: int = 100,
     color: bool = False,
     top: int = 10,
-    verdict: Verdict | None = None,
+    verdict: PairQuality | None = None,
 ) -> str:
     """Return the report; `top`: rows in each table; `verdict`: how good the profiles are."""
     return layout.print_parts(list(_parts(difference, top, verdict)), width, color)
 
 
-def _parts(difference: Difference, top: int, verdict: Verdict | None) -> Iterator[layout.Part]:
+def _parts(difference: Difference, top: int, verdict: PairQuality | None) -> Iterator[layout.Part]:
     before, after = difference.before, difference.after
     yield layout.paragraph(f"before: {program_text(before)}, mode {setting_name(before)}")
     yield layout.paragraph(f"after:  {program_text(after)}, mode {setting_name(after)}")
@@ -67,7 +67,7 @@ def _parts(difference: Difference, top: int, verdict: Verdict | None) -> Iterato
     yield from _listed("Paths", " (executions)", difference.paths, _counts, top)
 
 
-def _judged(verdict: Verdict) -> Iterator[layout.Part]:
+def _judged(verdict: PairQuality) -> Iterator[layout.Part]:
     title = f"How good the profiles are (truth: {visible(verdict.truth)})"
     yield from layout.section(title, verdict_table(verdict))
     if note := verdict_note(verdict):
@@ -161,7 +161,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def render_csv(difference: Difference, verdict: Verdict | None = None) -> str:
+def render_csv(difference: Difference, verdict: PairQuality | None = None) -> str:
     """Return the CSV: columns `COLUMNS`.
 
     `subject` is "program", "routine", "edge", "path" or "quality", `number` what the numbers
@@ -171,7 +171,7 @@ def render_csv(difference: Difference, verdict: Verdict | None = None) -> str:
     return csv_text.render(COLUMNS, rows)
 
 
-def _quality_cells(verdict: Verdict) -> Iterator[tuple[Cell, ...]]:
+def _quality_cells(verdict: PairQuality) -> Iterator[tuple[Cell, ...]]:
     for name in MEASURES:
         pair = [None if q is None else getattr(q, name) for q in (verdict.before, verdict.after)]
         if any(value is not None for value in pair):
@@ -203,7 +203,7 @@ def _change_cells(pair: Pair) -> tuple[int, int, int]:
     return before, after, after - before
 
 
-def render_json(difference: Difference, verdict: Verdict | None = None) -> str:
+def render_json(difference: Difference, verdict: PairQuality | None = None) -> str:
     """Return one line of JSON; numbers are pairs, before and after."""
     before, after = difference.before, difference.after
     answer = {

@@ -6,8 +6,9 @@ Nothing here knows how a scheme works; `docs/MODES.md` tells that.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
-from simprof.profiler.profiles.measures import Attribution
+from simprof.profiler.profiles.measures import Attribution, Quality
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
 from simprof.profiler.profiles.tables import executed_paths
 from simprof.profiler.reports.display import group_digits, percent, plural, share, visible
@@ -286,6 +287,8 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
         if guide is not None and not guide.same_run and measurement.counts.get("inferred_paths"):
             told = f"both judge the counts that {guide_text(guide)} determines as if they "
             yield "", told + "were this run's"
+    elif measurement.quality is not None:
+        yield from _estimated(measurement.quality)
     named = measurement.lost
     for loss in losses(measurement):
         if count := named.get(loss.name):
@@ -302,6 +305,16 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
         told = "counters of paths in some routines" if collects_paths(measurement) else told
         of_all = f"({group_digits(edges)} of {plural(total, 'edge')})"
         yield "edges", f"edge counts cannot be derived from {told} {of_all}"
+
+
+def _estimated(quality: Quality) -> Iterator[tuple[str, str]]:
+    """Yield how good an estimate is, which has a part of the executions."""
+    if quality.overlap is not None:
+        told = f"{share(Fraction(quality.overlap))} (sum of the lesser shares of executions)"
+        yield f"overlap with {quality.truth}", told
+    if quality.accuracy is not None:
+        told = f"{share(Fraction(quality.accuracy))} of the hot paths' flow"
+        yield "accuracy", f"{told} ({plural(quality.hot_paths, 'hot path')})"
 
 
 LOOPS_NAMED = 3  # Limited loops that reports name; all are in the JSON.

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from simprof.profiler.profiles.judged import JudgedProfile, compare_profiles
-from simprof.profiler.profiles.measures import HOT, MEASURES, Flow, Quality, quality
+from simprof.profiler.profiles.measures import HOT, MEASURES, PathFlow, Quality, quality
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports import tables as layout
@@ -35,7 +35,11 @@ def is_truth(measurement: RunMeasurement) -> bool:
 
 
 def judge(
-    judged: RunMeasurement, truth: RunMeasurement, *, hot: float = HOT, flow: Flow = Flow.BRANCH
+    judged: RunMeasurement,
+    truth: RunMeasurement,
+    *,
+    hot: float = HOT,
+    flow: PathFlow = PathFlow.BRANCH,
 ) -> Quality:
     """Return how good a profile is by another one of the same program.
 
@@ -104,7 +108,7 @@ def in_percent(value: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PairQuality:
     """How good two profiles are."""
 
     truth: str  # "before", "after", or the file of a third profile
@@ -125,23 +129,23 @@ def judge_pair(
     truth: tuple[str, RunMeasurement] | None = None,  # A third profile, and the name of its file
     *,
     hot: float = HOT,
-    flow: Flow = Flow.BRANCH,
-) -> Verdict | None:
+    flow: PathFlow = PathFlow.BRANCH,
+) -> PairQuality | None:
     """Judge two profiles by a third, or else one by the other; None where they are of two builds.
 
     Raises UsageError if the third is of another program than one of the others.
     """
     by = partial(judge, hot=hot, flow=flow)
     if truth is not None:
-        return Verdict(truth[0], by(before, truth[1]), by(after, truth[1]))
+        return PairQuality(truth[0], by(before, truth[1]), by(after, truth[1]))
     if before.program.sha256 != after.program.sha256:
         return None
     if is_truth(after) and not is_truth(before):
-        return Verdict("after", before=by(before, after))
-    return Verdict("before", after=by(after, before))
+        return PairQuality("after", before=by(before, after))
+    return PairQuality("before", after=by(after, before))
 
 
-def verdict_table(verdict: Verdict) -> layout.Table:
+def verdict_table(verdict: PairQuality) -> layout.Table:
     """List the measures of both profiles."""
     sides = {"before": verdict.before, "after": verdict.after}
     judged = {name: each for name, each in sides.items() if each is not None}
@@ -153,15 +157,15 @@ def verdict_table(verdict: Verdict) -> layout.Table:
     return table
 
 
-def verdict_note(verdict: Verdict) -> str:
+def verdict_note(verdict: PairQuality) -> str:
     """Say what the table of a verdict is relative to."""
     found = next(each for each in (verdict.before, verdict.after) if each is not None)
     if found.accuracy is None:
         return ""
     weights = {
-        Flow.UNIT: "one",
-        Flow.BRANCH: "as many as it passes blocks with several ways out",
-        Flow.BLOCK: "as many as it has blocks",
+        PathFlow.UNIT: "one",
+        PathFlow.BRANCH: "as many as it passes blocks with several ways out",
+        PathFlow.BLOCK: "as many as it has blocks",
     }
     return (
         f"Hot: {plural(found.hot_paths, 'path')} with more than {found.hot:g} % of all flow each; "

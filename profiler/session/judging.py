@@ -17,7 +17,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.decoders import PathDecoder, Reading, ends_of_paths
 from simprof.profiler.profiles.edge_flow import EdgeFlow
 from simprof.profiler.profiles.measures import (
-    Comparison,
+    FlowComparison,
     Pieces,
     compare_edges,
     compare_pieces,
@@ -50,7 +50,7 @@ class Judging:
         self._routine = -1
         self._truths: dict[str, _Truth | None] = {}
 
-    def compare(self, number: int, scheme: SchemeRun, reading: Reading) -> Comparison | None:
+    def compare(self, number: int, scheme: SchemeRun, reading: Reading) -> FlowComparison | None:
         """Compare what a scheme read in routine `number` with the truth; None where there is none.
 
         Raises ValueError as `measures.attribute`.
@@ -66,7 +66,7 @@ class Judging:
         claimed = pieces_of_paths(plan.cfg, decoded(plan, reading), split)
         return compare_pieces(plan.cfg, _pieces(truth, split), claimed)
 
-    def edge_profile(self, number: int, judge: str) -> Comparison | None:
+    def edge_profile(self, number: int, judge: str) -> FlowComparison | None:
         """Compare what the edge counts of routine `number` tell of its paths with the truth."""
         self._turn_to(number)
         truth = self._truth(number, judge)
@@ -81,7 +81,7 @@ class Judging:
         claimed = Pieces({piece: count for piece, count in definite if count})
         counts = dict(enumerate(edges))
         pieces = compare_pieces(cfg, true, claimed).pieces
-        return Comparison(pieces, compare_edges(counts, counts))
+        return FlowComparison(pieces, compare_edges(counts, counts))
 
     def _turn_to(self, number: int) -> None:
         if number != self._routine:

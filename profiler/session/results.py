@@ -36,7 +36,7 @@ from simprof.profiler.plan.decoders import (
 )
 from simprof.profiler.profiles.documents import this_simprof
 from simprof.profiler.profiles.fingerprint import known_sha256
-from simprof.profiler.profiles.measures import Comparison, Quality, quality
+from simprof.profiler.profiles.measures import FlowComparison, Quality, quality
 from simprof.profiler.profiles.profile import (
     INFERRED,
     BlockCount,
@@ -294,8 +294,8 @@ class RoutineResult:
     misguided: bool  # The edge profile that guided the scheme has other counts than this run
     inferred: Mapping[str, int]  # How much of `lost` that profile says
     # With the true profile, where there is one: its own, and that which the run's edge counts give
-    compared: Comparison | None = None
-    edges_compared: Comparison | None = None
+    compared: FlowComparison | None = None
+    edges_compared: FlowComparison | None = None
 
 
 class Measuring:
@@ -388,7 +388,7 @@ class Measuring:
         misguided = by_edges is not None and tuple(by_edges.edge_profile) != edges
         return misguided or (by_paths is not None and not by_paths.is_profile_of(reading))
 
-    def _misjudged(self, compared: Comparison | None) -> dict[str, int]:
+    def _misjudged(self, compared: FlowComparison | None) -> dict[str, int]:
         """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5)."""
         if compared is None or self._definition.judge is None or self._definition.estimates:
             return {}
@@ -399,7 +399,7 @@ class Measuring:
             "undercounted_blocks": judged.undercounted,
         }
 
-    def _edges_compared(self, number: int) -> Comparison | None:
+    def _edges_compared(self, number: int) -> FlowComparison | None:
         """Compare the run's edge profile with this one, where this one is the truth for others."""
         mode = self._definition.mode
         return self._observation.judging.edge_profile(number, mode) if mode == JUDGE else None

@@ -15,9 +15,9 @@ from simprof.profiler.profiles.edge_flow import EdgeFlow
 from simprof.profiler.profiles.measures import (
     HOT,
     MEASURES,
-    Comparison,
     CountedPath,
-    Flow,
+    FlowComparison,
+    PathFlow,
     Quality,
     Row,
     compare_paths,
@@ -61,11 +61,11 @@ def records(counts: PathCounts) -> list[CountedPath]:
     ]
 
 
-def weights(cfg: ControlFlowGraph, paths: set[Path], flow: Flow) -> dict[object, int]:
+def weights(cfg: ControlFlowGraph, paths: set[Path], flow: PathFlow) -> dict[object, int]:
     ways_out = Counter(each.source for each in cfg.edges)
-    if flow is Flow.UNIT:
+    if flow is PathFlow.UNIT:
         return dict.fromkeys(paths, 1)
-    if flow is Flow.BLOCK:
+    if flow is PathFlow.BLOCK:
         return {path: len(path.blocks) for path in paths}
     return {path: sum(ways_out[block] > 1 for block in path.blocks) for path in paths}
 
@@ -78,9 +78,9 @@ def is_float(found: float | None, expected: Fraction | None) -> bool:
 def test_measures_are_those_of_their_definitions(seed: int) -> None:
     rng = random.Random(seed)
     percent = rng.choice((HOT, 1.0, 10.0, 30.0))
-    flow = rng.choice(list(Flow))
+    flow = rng.choice(list(PathFlow))
     estimate = rng.random() < 0.3
-    comparisons: list[Comparison] = []
+    comparisons: list[FlowComparison] = []
     routines: list[tuple[PathCounts, PathCounts]] = []
     true_flow: dict[object, int] = {}
     claimed_flow: dict[object, int] = {}
@@ -132,16 +132,16 @@ def test_a_profile_agrees_with_itself_and_with_a_part_of_itself(seed: int) -> No
 
 def test_nothing_was_executed_and_nothing_was_counted() -> None:
     assert quality([], "pp") == Quality("pp")
-    nothing = quality([Comparison({Row(5, 0, 3, 1): 1}, {(5, 0): 3})], "pp")
+    nothing = quality([FlowComparison({Row(5, 0, 3, 1): 1}, {(5, 0): 3})], "pp")
     assert [getattr(nothing, name) for name in MEASURES] == [0.0] * len(MEASURES)
-    sampled = quality([Comparison({Row(5, 0, 3, 1): 1})], "pp", estimate=True)
+    sampled = quality([FlowComparison({Row(5, 0, 3, 1): 1})], "pp", estimate=True)
     assert (sampled.accuracy, sampled.coverage, sampled.overlap) == (0.0, 0.0, 0.0)
 
 
 def test_places_of_equal_paths_are_shared() -> None:
     """One path is hot; three claim as much as it, and one of the four gets the place."""
     rows = {Row(90, 5, 2, 1): 1, Row(1, 5, 2, 1): 3, Row(0, 2, 2, 1): 4}
-    found = quality([Comparison(rows)], "pp", hot=50)
+    found = quality([FlowComparison(rows)], "pp", hot=50)
     assert (found.hot_paths, found.accuracy, found.hot_coverage) == (1, 0.25, 1.0)
 
 

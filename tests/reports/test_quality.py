@@ -12,7 +12,7 @@ import pytest
 import simprof
 from simprof.profiler import cli
 from simprof.profiler.profiles.combine import merge
-from simprof.profiler.profiles.measures import MEASURES, Flow, Quality
+from simprof.profiler.profiles.measures import MEASURES, PathFlow, Quality
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import load, save
 from simprof.profiler.reports.quality import cells, is_truth, judge, judge_pair, known, tells_paths
@@ -129,7 +129,7 @@ def test_diff_judges_by_the_profile_that_is_exact(
     assert third["truth"] == files["pp"]
     assert third["after"] == quality
     blocks = diff(files["pp"], files[LOSSY], "--flow", "block", "--hot", "5")["after"]
-    expected = judge(lossy, load(Path(files["pp"])), hot=5, flow=Flow.BLOCK)
+    expected = judge(lossy, load(Path(files["pp"])), hot=5, flow=PathFlow.BLOCK)
     assert blocks == expected.as_json()
     missing = lossy.lost["undercounted_blocks"] / lossy.lost["flow_blocks"]
     assert blocks["coverage"] == pytest.approx(1 - missing)

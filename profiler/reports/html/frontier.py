@@ -30,7 +30,7 @@ class SchemePoint(NamedTuple):
     accuracy: float
 
 
-class Label(NamedTuple):
+class PointLabel(NamedTuple):
     """A point with its name."""
 
     name: str
@@ -47,7 +47,7 @@ class Label(NamedTuple):
 class Frontier:
     """What the template `frontier.svg` draws, and where."""
 
-    labels: tuple[Label, ...]
+    labels: tuple[PointLabel, ...]
     line: str  # The path through those that are best
     across: tuple[tuple[float, str], ...]  # Ticks of the overhead
     upwards: tuple[tuple[float, str], ...]  # Those of the accuracy
@@ -131,14 +131,14 @@ class _Box(NamedTuple):
 
 def _labels(
     schemes: Sequence[SchemePoint], places: Sequence[tuple[float, float]], best: set[SchemePoint]
-) -> Iterator[Label]:
+) -> Iterator[PointLabel]:
     """Yield the points, each name at the nearest place where nothing else is."""
     taken = [_Box(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for x, y in places]
     for scheme, (x, y) in zip(schemes, places, strict=True):
         number, at, box = _free_spot(x, y, LETTER * len(scheme.name), taken)
         taken.append(box)
         tip = f"{scheme.name}: overhead {scheme.overhead:.2%}, accuracy {scheme.accuracy:.2%}"
-        yield Label(scheme.name, x, y, at, number >= BESIDE, tip, scheme in best)
+        yield PointLabel(scheme.name, x, y, at, number >= BESIDE, tip, scheme in best)
 
 
 def _free_spot(
