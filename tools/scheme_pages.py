@@ -73,6 +73,14 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
             )
         },
     ),
+    "kblpp": (
+        "What it is for",
+        "As `kiter`, it tells [alternating.json](alternating.json) from "
+        "[grouped.json](grouped.json), whose edges and acyclic paths are executed equally often. "
+        "With larger k it counts longer sequences, and the shorter ones still.",
+        ("paths told apart", "added", "paths executed"),
+        {"alternating.json": ("kiter", "kblpp"), "grouped.json": ("kiter", "kblpp", "kblpp:k=4")},
+    ),
     "witness": (
         "What it is for",
         "All of these traces tell every block that was executed, in order. `bits` and `bytes` "

@@ -46,7 +46,7 @@ from simprof.profiler.profiles.profile import (
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
-from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.static import ends
 from simprof.simulator.values import dataclass
@@ -72,6 +72,12 @@ class GraphRun:
     def cfg(self) -> ControlFlowGraph:
         """The graph."""
         return self.plan.cfg
+
+    @property
+    def own_bytes(self) -> int:
+        """What an OWN table takes of a pool."""
+        table = own_table(self.definition, self.plan.plan)
+        return 0 if table is None else table.size(self.plan.plan, self.counters.paths)
 
     @property
     def executions(self) -> tuple[int, ...]:
@@ -126,7 +132,8 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
         )
         # Where parallel edges are, drawings need to know which one a path takes.
         answer["paths"] = [row | {"edges": list(path.edges)} for row, path in paths]
-    if isinstance(run.plan, AcyclicPathPlan) and not run.reading.lost:
+    acyclic = run.definition.collected() is ProfileKind.PATHS
+    if acyclic and isinstance(run.plan, AcyclicPathPlan) and not run.reading.lost:
         answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
         flow = EdgeFlow(run.cfg, frozenset(run.plan.dag.removed), run.crossings)
         for path in (each for each in answer["paths"] if not each["partial"]):
@@ -219,7 +226,7 @@ def _blocks(run: GraphRun, base: int, counts: Sequence[int | None]) -> ProfileTa
 def _sizes(run: GraphRun) -> dict[str, int]:
     code, plan = run.code, run.plan
     return {
-        **plan_sizes(plan.plan, code, len(run.counters.paths)),
+        **plan_sizes(plan.plan, code, len(run.counters.paths), run.own_bytes),
         "snippet_instructions": code.static_instructions,
         **trace_sizes(run.definition.trace_writer(plan), run.crossings),
         **stream_sizes(plan.plan, run.counters),

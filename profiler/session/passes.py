@@ -324,6 +324,7 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
     `edge_counts`: An edge profile that guides schemes; None: a first stage counts it. Raises
     KeyboardInterrupt if the user ends the run for a trace.
     """
+    _check_trees(study)
     while (reason := why(runs, len(study.orders))) is not None:
         if reason not in (Reason.START_UP, Reason.COUNTS):
             runs = replace(runs, reasons=(*runs.reasons, reason))
@@ -375,12 +376,19 @@ def _check_names(study: Study, runs: Runs) -> None:
     Graphs(recovered, selection)
     if contexts is not None:
         check_contexts(recovered, contexts)
-        own = (each.name for each in study.settings if definition(each.mode).code().table)
-        if contexts.tree and (name := next(own, None)) is not None:
-            raise UsageError(
-                f"{name}: what its run-time routine executes is not known by calling context: "
-                "make call trees under another mode"
-            )
+
+
+def _check_trees(study: Study) -> None:
+    """Check that the costs of all schemes are known by calling context where that is asked for."""
+    contexts = study.invocation.contexts
+    if contexts is None or not contexts.tree:
+        return
+    own = (each.name for each in study.settings if definition(each.mode).code().table is not None)
+    if (name := next(own, None)) is not None:
+        raise UsageError(
+            f"{name}: what its run-time routine executes is not known by calling context: make "
+            "call trees under another mode"
+        )
 
 
 def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:

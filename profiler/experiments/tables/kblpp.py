@@ -43,7 +43,7 @@ def _columns(k: int) -> tuple[ColumnSpec[Found], ...]:
 
 ITERATIONS = TableSpec[Found](
     "kiter-kblpp",
-    "k-iteration paths: numbered in unrolled loops (kiter), or sequences of acyclic paths (kblpp)",
+    "k-iteration paths, numbered (kiter) or in forests (kblpp)",
     "D. C. D'Elia and C. Demetrescu, Ball-Larus path profiling across multiple loop iterations, "
     "OOPSLA 2013 (by the algorithm chapter of D'Elia's thesis); S. Roy and Y. N. Srikant, "
     "Profiling k-iteration paths, CGO 2009",
@@ -85,6 +85,5 @@ ITERATIONS = TableSpec[Found](
         tuple(f"{mode}{k}" for k in LENGTHS for mode in ("kiter", "kblpp")),
         "percent of the base instructions",
     ),
-    compared=("kiter2", "kblpp2"),
 )
 TABLES = (ITERATIONS,)

@@ -76,8 +76,10 @@ def request(**given: object) -> RunRequest:
     return replace(RunRequest(BINARIES / "v9" / "loops.elf", guest), **given)  # type: ignore[arg-type]
 
 
-def test_call_trees_are_refused() -> None:
-    kblpp = Setting("kblpp", "kblpp", SchemeOptions())
+@pytest.mark.parametrize("k", [2, 3])
+def test_call_trees_are_refused(k: int) -> None:
+    kblpp = Setting("kblpp", "kblpp", SchemeOptions(length=k))
+    compare_program(request(), [kblpp])  # after which the program is known
     with pytest.raises(UsageError, match="kblpp: what its run-time routine executes is not known"):
         compare_program(request(contexts=ContextChoice(tree=True)), [kblpp])
 
