@@ -108,6 +108,17 @@ _CYCLES = (
     "its chords, as what else these cross cancels out. So along every path the increments of the "
     "chords sum up to the same number as the values of all edges."
 )
+# How paths are counted by `pref` (`schemes.pref.planner.KnownBy`)
+_PREFERRED = {
+    "numbers": "Here all paths are counted by their numbers, as under pp.",
+    "indices": "No other path has one of these indices, and all have one in the array: paths are "
+    "counted by their indices, and nothing is tested.",
+    "range": "No other path has one of these indices: a path is counted by its index if that is "
+    "in the array, which the code tests.",
+    "tags": "Other paths may have these indices, too. So the code adds up both, index and number, "
+    "and tests by a table of tags whether the path with this index is the one with this number.",
+    "nothing": "All paths are counted together.",
+}
 # KITER 4.1 and figure 6
 _VALUES_STAY = (
     "Every edge keeps its value, but dummy edges, which carry no code. The value of a dummy edge "
@@ -191,9 +202,10 @@ class _Picture:
             "num_paths": self.acyclic,
             "tree": self.tree,
             "increments": self.increments,
+            "preferential": self.preferential,
         }
         facts = "weights", "cold", "num_paths", "values", "labels", "tree", "increments"
-        for fact in (*facts, "witnesses"):
+        for fact in (*facts, "preferential", "witnesses"):
             if fact in self.static:
                 yield pictures[fact]() if fact in pictures else self.numbers(fact)
         if "given_up" in self.static:
@@ -246,6 +258,26 @@ class _Picture:
         text += f"Obvious paths (determined by the edge profile): {len(self.static['obvious'])}."
         lines = self.lines(self.static["edge_profile"], kinds)
         return Step("Targeting", text, lines, is_about_kinds=True)
+
+    def preferential(self) -> Step:
+        found = self.static["preferential"]
+        interesting, size = found["interesting_paths"], found["size"]
+        text = (
+            f"Interesting paths: {interesting}, which the path profile that guides the scheme has. "
+            "Each edge gets a second value, so that the sums along these paths, their indices, are "
+            f"distinct and few: 0 to {size - 1}. An edge's value is so large that the indices "
+            "behind it begin where those behind the edges before it ended, however an interesting "
+            "path comes there. These values move to the chords as well. "
+            if interesting
+            else "No path is interesting. "
+        ) + _PREFERRED[found["known_by"]]
+        labels = [*found["values"], *found["dummy_values"]]
+        lines = tuple(
+            replace(line, label=_text(label))
+            for line, label in zip(self.inner(), labels, strict=True)
+        )
+        rows = tuple((str(index), number) for number, index in found["indices"].items())
+        return Step("Indices", text, lines, {}, ("index", "path"), rows)
 
     def dummies(self, fact: str | None) -> list[Line]:
         """Return the dummy edges, labelled with one of their facts."""

@@ -177,6 +177,7 @@ class PrefPlan(PathPlan):
             "indices": {str(number): index for index, number in sorted(self.by_index.items())},
             "values": by_edge(real, self.indices.values),
             "increments": by_edge(real, self.index_increments.increments),
+            "dummy_values": [self.indices.values[edge.id] for edge in self.dag.dummies],
         }
         return super().describe() | {"preferential": preferential}
 
