@@ -27,9 +27,9 @@ from tools import generated_files
 FOLDER = generated_files.ROOT / "docs" / "schemes"
 FIGURE = FOLDER / "figure.json"
 CALLS = ("naive", "calls", "calls-optimal")  # Modes that share a section
-OPTIONS: dict[str, dict[str, bool]] = {"tpp": {"cold_always": True}}
+OPTIONS: dict[str, dict[str, bool]] = {"tpp": {"cold_always": True}, "pref": {"everywhere": True}}
 """What modes are shown with beside the defaults: tpp leaves cold edges out where that saves a hash
-table, and no graph for a blackboard has one."""
+table, and pref changes only routines that have one, and no graph for a blackboard does."""
 
 USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "tpp": (
@@ -48,6 +48,19 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
             "figure.json": ("pp", "tpp", "tpp:cold-always", "qpt2"),
             "ifs.json": ("pp", "tpp", "qpt2"),
             "loop.json": ("pp", "tpp", "qpt2"),
+        },
+    ),
+    "pref": (
+        "What it is for",
+        "On figure.json `pp` needs no hash table, and `pref` only pays for tags: `everywhere` asks "
+        "for what it would not do there. In [ifs.json](ifs.json) 13 ifs follow each other. `pp` "
+        "has more paths than an array takes and counts in a hash table; of these the runs execute "
+        "few, which have an array. With `least=20` the rare ones are not interesting, and counted "
+        "together (*lost*), or with `fall-back` in a hash table.",
+        ("paths told apart", "counters", "added", "lost"),
+        {
+            "figure.json": ("pp", "pref", "pref:everywhere"),
+            "ifs.json": ("pp", "pref", "pref:least=20", "pref:least=20:fall-back"),
         },
     ),
     "kiter": (
@@ -202,7 +215,7 @@ def use(answer: dict[str, Any]) -> dict[str, str]:
         "paths told apart": "-" if paths is None else f"{paths:,}",
         "counters": counters,
         "added": f"{answer['overhead']:.2%}",
-        "lost": str((answer.get("lost") or {}).get("cold_paths", 0)),
+        "lost": str(sum((answer.get("lost") or {}).values())),
         "paths executed": "\n".join(sorted(executed)),
         "bits of the trace": f"{answer['sizes'].get('trace_bits', 0):,}",
         "bits at least": f"{answer['sizes'].get('minimal_trace_bits', 0):,}",
