@@ -1079,7 +1079,7 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = simprof(capsys, "--list")
     assert status == 0
     others = {"overheads", "family", "gcov-arcs", "rewriting", "instrumented"}
-    listed = [line.split()[0] for line in out.splitlines()]
+    listed = [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
     assert listed[: len(NAMES)] == list(NAMES)
     assert others <= set(listed[len(NAMES) :]) == set(tables()) - set(NAMES)
 

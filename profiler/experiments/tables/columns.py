@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
 from simprof.profiler.experiments.tables.table import Form, TableColumn, Value, ratio
+from simprof.profiler.profiles.measures import Quality
 from simprof.simulator.values import dataclass
 
 Found = Mapping[str, CellResult]  # Results of one program by the table's own name of each need
@@ -87,6 +88,12 @@ class ResultOf:
     ) -> Quantity[Found]:
         """Return the sum of a field of its routines."""
         return self.of(lambda result: sum(getattr(row, name) for row in among(result)))
+
+
+def in_percent(found: Quality | None, measure: str) -> float | None:
+    """Return one of `measures.MEASURES` in percent; None where nothing judges the profile."""
+    value = None if found is None else getattr(found, measure)
+    return None if value is None else 100 * value
 
 
 def increments(result: CellResult) -> int:
@@ -170,6 +177,12 @@ def of_overhead(
     """Return the column of a need's overhead; `executed`: with what was executed beside it."""
     value, predicts = ResultOf(need).overhead, need if executed else ""
     return ColumnSpec(key or need, title, Form.PERCENT, value, predicts=predicts)
+
+
+def of_quality(need: str, measure: str, title: str, *, key: str = "") -> ColumnSpec[Found]:
+    """Return the column of how good a need's profile is, by one of `measures.MEASURES`."""
+    value = ResultOf(need).of(lambda result: in_percent(result.quality, measure))
+    return percent(key or f"{need}_{measure}", title, value)
 
 
 def of_normalised(need: str, title: str, *, executed: bool = False) -> ColumnSpec[Found]:

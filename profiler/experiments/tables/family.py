@@ -19,7 +19,6 @@ from simprof.profiler.experiments.tables import columns
 from simprof.profiler.experiments.tables.columns import ColumnSpec, Found, Quantity
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Form, Value
-from simprof.profiler.profiles.measures import Quality
 from simprof.profiler.request.request import DEFAULT_MODE
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind
@@ -97,16 +96,13 @@ def _share(mode: str, name: str) -> Callable[[OnProgram], float | None]:
     scheme = registry.definition(mode)
     kind = scheme.collected()
 
-    def of(quality: Quality | None) -> float | None:
-        value = None if quality is None else getattr(quality, name)
-        return None if value is None else 100 * value
-
     def judged(run: OnProgram) -> float | None:
-        return of(run.result.quality)
+        return columns.in_percent(run.result.quality, name)
 
     def of_edges(run: OnProgram) -> float | None:
         known = run.exact is not None and not run.result.lost.get("unknown_edges")
-        return of(run.exact.edge_quality) if run.exact is not None and known else None
+        edges = run.exact.edge_quality if run.exact is not None and known else None
+        return columns.in_percent(edges, name)
 
     if scheme.judge is not None:
         return judged

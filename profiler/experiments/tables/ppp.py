@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found, ResultOf
+from simprof.profiler.experiments.tables.columns import PROGRAM, Found
 from simprof.profiler.experiments.tables.conditions import at_most, below
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Bars
@@ -35,14 +34,6 @@ def _without(key: str) -> dict[str, Any]:
     keys = list(_OFF)
     later = keys[keys.index(key) :]
     return {name: value for each in later for name, value in _OFF[each][1].items()}
-
-
-def _quality(need: str, name: str, title: str) -> ColumnSpec[Found]:
-    def share(result: CellResult) -> Any:
-        value = None if result.quality is None else getattr(result.quality, name)
-        return None if value is None else 100 * value
-
-    return columns.percent(f"{need}_{name}", title, ResultOf(need).of(share))
 
 
 PARTS = TableSpec[Found](
@@ -69,8 +60,8 @@ PARTS = TableSpec[Found](
         columns.of_overhead("pp", "PP"),
         *(columns.of_overhead(key, title) for key, title in STEPS.items()),
         columns.of_overhead("edges", "no tree"),
-        *(_quality(key, "accuracy", f"acc. {title}") for key, title in STEPS.items()),
-        *(_quality(key, "coverage", f"cov. {title}") for key, title in STEPS.items()),
+        *(columns.of_quality(key, "accuracy", f"acc. {title}") for key, title in STEPS.items()),
+        *(columns.of_quality(key, "coverage", f"cov. {title}") for key, title in STEPS.items()),
     ),
     (
         rule(

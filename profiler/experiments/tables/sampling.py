@@ -6,13 +6,10 @@ programs were Java's, with yieldpoints that are there without profiling, too.
 
 from __future__ import annotations
 
-from typing import Any
-
-from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found, ResultOf
+from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found
 from simprof.profiler.experiments.tables.conditions import at_least, at_most, below
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 
@@ -24,18 +21,10 @@ BURSTS = {
 }
 
 
-def _overlap(need: str, key: str, title: str, name: str) -> ColumnSpec[Found]:
-    def share(result: CellResult) -> Any:
-        value = None if result.quality is None else getattr(result.quality, name)
-        return None if value is None else 100 * value
-
-    return columns.percent(key, title, ResultOf(need).of(share))
-
-
 def _accuracy(need: str, about: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
     return (
-        _overlap(need, f"{need}_paths", f"{about} paths", "overlap"),
-        _overlap(need, f"{need}_edges", f"{about} edges", "edge_overlap"),
+        columns.of_quality(need, "overlap", f"{about} paths", key=f"{need}_paths"),
+        columns.of_quality(need, "edge_overlap", f"{about} edges", key=f"{need}_edges"),
     )
 
 
