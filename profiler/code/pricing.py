@@ -369,18 +369,20 @@ def part_cost(code: RoutineCode | RoutineCost, part: TakenPart) -> int:
 
 
 def counter_bytes(plan: InstrumentationPlan, executed_paths: int, own: int = 0) -> int:
-    """Return the bytes of a plan's counters after a run that executed so many different paths."""
+    """Return the bytes of a plan's counters, and of constants, after a run that counted so many
+    different paths other than in counters with names.
+    """
     # A hash table has its buckets and a node for each executed path, a buffer with slots one for
     # each number. `own`: What an OWN table takes of a pool.
-    named = len(plan.named_counters)
-    size = COUNTER_SIZE * (plan.edge_counters + named)
+    words = len(plan.named_counters) + len(plan.constants)
+    size = COUNTER_SIZE * (plan.edge_counters + words)
     slots = (use.numbers for use in plan.buffers if use.buffer.has_slots)
     size += SLOT_SIZE * sum(map(sum, slots))
     if plan.table is CounterTable.HASH:
         from simprof.profiler.code.hash_routine import TableLayout
 
         layout = TableLayout()
-        return size + layout.pool + layout.node_size * (executed_paths - named)
+        return size + layout.pool + layout.node_size * executed_paths
     return size + COUNTER_SIZE * plan.path_counters + own
 
 
@@ -394,7 +396,7 @@ def plan_sizes(
 
     - `plan`: What is done in the routine.
     - `code`: The code of that, without run-time routines; None where there is none.
-    - `executed_paths`: How many different paths the run executed.
+    - `executed_paths`: How many different paths the run counted, without counters with names.
     - `own`: Bytes of an OWN table (`counter_bytes`).
 
     Returns

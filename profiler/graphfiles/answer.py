@@ -226,7 +226,7 @@ def _blocks(run: GraphRun, base: int, counts: Sequence[int | None]) -> ProfileTa
 def _sizes(run: GraphRun) -> dict[str, int]:
     code, plan = run.code, run.plan
     return {
-        **plan_sizes(plan.plan, code, len(run.counters.paths), run.own_bytes),
+        **plan_sizes(plan.plan, code, run.counters.unnamed, run.own_bytes),
         "snippet_instructions": code.static_instructions,
         **trace_sizes(run.definition.trace_writer(plan), run.crossings),
         **stream_sizes(plan.plan, run.counters),

@@ -61,6 +61,11 @@ class RoutineCounters:
         return {counter: count for counter, count in sorted(paths.items()) if count}
 
     @property
+    def unnamed(self) -> int:
+        """How many different counters without names were incremented."""
+        return sum(counter >= 0 for counter in self.paths)
+
+    @property
     def path_increments(self) -> int:
         """How often path counters were incremented."""
         return sum(self.paths.values())

@@ -140,6 +140,8 @@ class _Listing:
             yield f"  path counters: {plan.path_counters} at {layout.path_base:#x}"
         elif plan.table is CounterTable.HASH:
             yield f"  path counters: hash table at {layout.path_base:#x}"
+        if plan.constants:
+            yield f"  constants: {len(plan.constants)} at {layout.constants:#x}"
         for number, counter in enumerate(plan.named_counters, 1):
             yield f"  {counter} paths: counter at {layout.path_counter(-number):#x}"
         if plan.edge_counters:

@@ -574,4 +574,4 @@ def _sizes(routine: RoutineReading, is64: bool) -> dict[str, int]:
     traced |= address_sizes(code, routine.events.block_counts, is64)
     paths, table = routine.counters.paths, own_table(routine.definition, plan.plan)
     own = 0 if table is None else table.size(plan.plan, paths)
-    return {**plan_sizes(plan.plan, code, len(paths), own), **traced}
+    return {**plan_sizes(plan.plan, code, routine.counters.unnamed, own), **traced}
