@@ -314,6 +314,8 @@ class SchemeDefinition:
     # Whether its code writes what its registers hold to the trace, where it counts no paths: its
     # actions are then executed as those of path schemes are (`CounterTable.STREAM`).
     writes_paths: bool = False
+    # Whether its trace has all acyclic paths in the order of the program (`trace.sequitur`).
+    orders_paths: bool = False
     # Whether what it reads of its counters is an estimate of what was executed, and not exact: it
     # is not compared with the run.
     estimates: bool = False

@@ -23,17 +23,25 @@ from simprof.profiler.experiments.cells.cells import (
     Timing,
     failure,
 )
+from simprof.profiler.plan.plan import SYMBOL_BITS
+from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import RunRequest, Setting
 from simprof.profiler.rewriting import qemu
 from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.elsewhere.whole_path import compressed_size, read_whole_path
 from simprof.profiler.rewriting.instrument import instrument_file
+from simprof.profiler.rewriting.trials import TrialDirectory
 from simprof.profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
 from simprof.profiler.rewriting.verify import verify
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.session import run_program
+from simprof.profiler.trace.net import DELAYS, forward_paths, predict
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
+
+# Bytes of a trace of paths that no grammar is made of any more: it would take minutes.
+MOST_BYTES = 1 << 26
 
 # Names of the counts of what rewriting executes, by cause.
 CAUSES = tuple(f"{REWRITING}:{cause}" for cause in Cause)
@@ -55,7 +63,50 @@ def execute(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
         _check(setting)
     chosen = way(elf.load(request.program).machine)
     verification = verify(request, settings, (chosen,))
-    return tuple(_executed(mode, chosen) for mode in verification.modes)
+    results = (_executed(mode, chosen) for mode in verification.modes)
+    return tuple(
+        replace(result, sizes=path_trace_sizes(request, mode.setting))
+        if definition(mode.setting.mode).orders_paths and not result.failed
+        else result
+        for result, mode in zip(results, verification.modes, strict=True)
+    )
+
+
+def path_trace_sizes(request: RunRequest, setting: Setting) -> dict[str, int]:
+    """Return what the trace of a program that writes its paths takes, as it is and in shorter
+    forms, and how well NET predicts what is hot in it, by delay (`trace.net`).
+
+    Raises SimulatorError if the program cannot be instrumented, or writes no trace.
+    """
+    with scratch_directory("simprof-paths-") as scratch:
+        place = TrialDirectory(request, scratch)
+        place.put(instrument_file(request.program, setting, request.selection).file)
+        run = place.run(EMULATOR)
+        if run.counters is None or run.trace is None:
+            raise UsageError(f"{request.program}: instrumented it wrote no trace")
+        if len(run.trace) > MOST_BYTES:
+            return {
+                "path_symbols": len(run.trace) * 8 // SYMBOL_BITS,
+                "path_trace_bytes": len(run.trace),
+                "path_zstd_bytes": compressed_size(run.trace),
+            }
+        whole = read_whole_path(
+            run.counters, run.trace, request.program, longest=1, threshold=100.0
+        )
+    sizes = {
+        "path_symbols": whole.length,
+        "path_trace_bytes": whole.bytes,
+        "path_zstd_bytes": whole.compressed,
+        "grammar_rules": len(whole.grammar.bodies),
+        "grammar_symbols": whole.grammar.symbols,
+        "grammar_bytes": -(-whole.grammar.bits // 8),
+    }
+    paths = forward_paths(whole.blocks())
+    for delay in DELAYS:
+        found = predict(paths, delay)
+        for name in ("executions", "hot", "hits", "noise", "counters", "traces"):
+            sizes[f"net_{name}_{delay}"] = getattr(found, name)
+    return {**sizes, "net_paths": len(set(paths))}
 
 
 def _check(setting: Setting) -> None:

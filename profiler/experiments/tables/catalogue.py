@@ -19,6 +19,7 @@ from simprof.profiler.experiments.tables import (
     sampling,
     tpp,
     tpp_text,
+    traces,
 )
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.simulator.errors import UsageError
@@ -40,6 +41,7 @@ def tables() -> Mapping[str, TableSpec[Any]]:
         *ppp.TABLES,
         *sampling.TABLES,
         *kblpp.TABLES,
+        *traces.TABLES,
     )
     return {**TABLES, **{spec.name: spec for spec in more}}
 

@@ -6,7 +6,8 @@ The trace is the symbols of all paths that the program executed, in the order in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,17 @@ class WholePath:
     longest: int  # Paths of a subpath, at most
     threshold: float  # Percent of all instructions from which on a subpath is hot
     hot: tuple[HotSubpath, ...]
+
+    def blocks(self) -> Iterator[int]:
+        """Yield the blocks that were executed, in order, as numbers that their addresses order."""
+        by_symbol = [
+            [
+                2 * block.start + block.is_slot
+                for block in map(symbol.cfg.blocks.__getitem__, symbol.path.blocks)
+            ]
+            for symbol in self.symbols
+        ]
+        return chain.from_iterable(map(by_symbol.__getitem__, self.grammar.expand()))
 
     @property
     def bytes(self) -> int:

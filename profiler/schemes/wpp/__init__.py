@@ -37,4 +37,5 @@ WPP = SchemeDefinition(
     registers=registers_of_paths,
     code=_code,
     scope=StateScope.PROGRAM,
+    orders_paths=True,
 )
