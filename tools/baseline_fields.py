@@ -19,6 +19,8 @@ MODES = (
     "qpt",
     "witness",
     "bits",
+    "wpp",
+    "pap",
     "bittrace",
     "tpp",
     "ppp",

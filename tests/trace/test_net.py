@@ -89,7 +89,7 @@ def test_it_predicts_what_a_simulation_does(seed: int) -> None:
 
 
 def test_a_loop_is_predicted_after_the_delay() -> None:
-    paths: list[Path] = [(1, 2, 4)] * 100 + [(1, 3, 4)] * 5
+    paths: list[Path] = [*[(1, 2, 4)] * 100, *[(1, 3, 4)] * 5]
     found = predict(paths, 50, 0.5)
     # the 51st execution is chosen; the other path leaves its trace at 3, a head of its own
     assert (found.hot, found.hits, found.noise) == (100, 49, 0)
@@ -99,7 +99,7 @@ def test_a_loop_is_predicted_after_the_delay() -> None:
 
 
 def test_noise_is_what_is_in_traces_and_not_hot() -> None:
-    paths: list[Path] = [(1, 2)] * 3 + [(5, 6)] * 40
+    paths: list[Path] = [*[(1, 2)] * 3, *[(5, 6)] * 40]
     found = predict(paths, 0, 0.5)
     assert (found.hits, found.noise) == (39, 2)
     assert found.noise_rate == 100 * 2 / 41
