@@ -50,6 +50,21 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
             "loop.json": ("pp", "tpp", "qpt2"),
         },
     ),
+    "ppp": (
+        "Parts",
+        "Edges that few paths take are cold whatever their source does, and nothing tests for "
+        "poison: it counts behind the counters of paths. With `tested` counts test, as under tpp. "
+        "With `global=15` more edges are cold, the back edge among them, and code moves past them: "
+        "a path over a cold edge may be counted as a hot one, which `no-pushing` avoids. With "
+        "`skip=30` the edge profile determines enough of the paths for no code at all.",
+        ("paths told apart", "counters", "added", "lost"),
+        {
+            "figure.json": (
+                *("pp", "tpp:cold-always", "ppp", "ppp:tested", "ppp:numbering=edges"),
+                *("ppp:global=15", "ppp:global=15:no-pushing", "ppp:skip=30"),
+            )
+        },
+    ),
     "pref": (
         "What it is for",
         "On figure.json `pp` needs no hash table, and `pref` only pays for tags: `everywhere` asks "
