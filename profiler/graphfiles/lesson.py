@@ -99,6 +99,12 @@ _PRICE_OF_COLD = (
     "where `cold-always` asks for it. "
 )
 
+# After PPP; derived: schemes/ppp/poisoning.py
+_FREE_POISON = (
+    "Where a path over a cold edge comes back, it sets the path register so that it counts behind "
+    "the last path's counter: no count tests for it. "
+)
+
 # EPP 3.3
 _CYCLES = (
     "The values move to the chords, and edges of the tree need none. A chord closes one cycle with "
@@ -252,7 +258,7 @@ class _Picture:
             + (": none is cold here. " if not any(cold) else ". ")
         )
         if any(cold):
-            text += _PRICE_OF_COLD
+            text += _FREE_POISON if self.static.get("free_poison") else _PRICE_OF_COLD
         if loops:
             text += f"Loops disconnected from what surrounds them: {'; '.join(loops)}. "
         text += f"Obvious paths (determined by the edge profile): {len(self.static['obvious'])}."

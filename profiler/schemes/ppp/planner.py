@@ -123,8 +123,9 @@ class PppPlan(TppPlan):
         return super().decode_partial(end)
 
     def describe(self) -> dict[str, Any]:
-        more = {"unit_flow": self.unit_flow, "pushed_paths": self.pushed}
-        return {**super().describe(), "counters": self.plan.path_counters, **more}
+        more = {"pushed_paths": self.pushed, "free_poison": self.graphs.free}
+        counters = {"unit_flow": self.unit_flow, "counters": self.plan.path_counters}
+        return {**super().describe(), **counters, **more}
 
     def validate_tree(self) -> None:
         if self.tree.root_edge is not None:
