@@ -76,8 +76,10 @@ if TYPE_CHECKING:
         WriteTrace,
     )
     from simprof.profiler.plan.decoders import (
+        CountersApart,
         GuidedDecoder,
         PathDecoder,
+        PathGuidedDecoder,
         Reading,
         RoutineCounters,
         RoutinePlan,
@@ -118,7 +120,8 @@ __all__ += ["Action", "AddRegister", "CountConstantPath", "CountEdge", "CountPat
 __all__ += ["Guard", "RegisterEffect", "SetRegister", "StateScope", "WriteTrace"]
 __all__ += ["CounterAccess", "CounterLayout", "Generator", "Instruction", "MachineKind", "Needs"]
 __all__ += ["Register", "Samples", "Writer", "asm", "count_needs", "samples", "shapes"]
-__all__ += ["GuidedDecoder", "PathDecoder", "Reading", "RoutineCounters", "RoutinePlan"]
+__all__ += ["CountersApart", "GuidedDecoder", "PathDecoder", "PathGuidedDecoder", "Reading"]
+__all__ += ["RoutineCounters", "RoutinePlan"]
 __all__ += ["TraceWriter", "UnfinishedPath"]
 
 _HOMES = {
@@ -138,7 +141,8 @@ _HOMES = {
         "SetRegister WriteTrace"
     ),
     "simprof.profiler.plan.decoders": (
-        "GuidedDecoder PathDecoder Reading RoutineCounters RoutinePlan TraceWriter UnfinishedPath"
+        "CountersApart GuidedDecoder PathDecoder PathGuidedDecoder Reading RoutineCounters "
+        "RoutinePlan TraceWriter UnfinishedPath"
     ),
     "simprof.profiler.plan.plan": "Addressing Buffer BufferUse CounterTable InstrumentationPlan",
     "simprof.profiler.request.request": "RegisterUse SchemeOptions",

@@ -24,6 +24,7 @@ MODES = (
     "bittrace",
     "tpp",
     "ppp",
+    "pref",
     "kiter",
     "kblpp",
     "naive",
@@ -64,6 +65,8 @@ VARIANTS = (
     "kiter:table=hash",
     "kiter:table=hash:k=3",
     "kblpp:k=4",
+    "pref:everywhere:least=5",
+    "pref:everywhere:least=5:fall-back",
     "kblpp:table=hash",
 )
 # Variants that graphs are enough to tell

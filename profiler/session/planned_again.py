@@ -108,7 +108,9 @@ def _planned(
     saved = saved_profiles(recovered.program.sha256)
     # a scheme that was guided by a first run was guided by the counts that are in the profile
     profile, by_paths = measurement.edge_profile(), registry.guided_by(setting.mode)
-    if by_paths is ProfileKind.PATHS and options.edge_profile is None and any(measurement.lost):
+    of_paths = (each.name for each in registry.definition(setting.mode).losses if each.of_paths)
+    lacks_some = any(measurement.lost.get(name) for name in of_paths)
+    if by_paths is ProfileKind.PATHS and options.edge_profile is None and lacks_some:
         raise UsageError("the profile lacks some of the paths that guided it")
     planner = Planner(setting, saved, EdgeCounts.saved(profile), profile.path_counts_for)
     pricer = registry.pricer(measurement.mode, options)

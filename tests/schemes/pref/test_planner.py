@@ -174,6 +174,12 @@ def test_more_counters_are_the_true_counts(seed: int) -> None:
     check(seed)
 
 
+@pytest.mark.parametrize("number", [1517, 1668, 2365])
+def test_other_paths_may_have_indices_below_those_of_interesting_ones(number: int) -> None:
+    """They are rare: the array then begins with the least of all."""
+    assert check(number) is KnownBy.INDICES
+
+
 def test_every_test_of_paths_is_met() -> None:
     found = Counter(check(seed) for seed in range(GRAPHS))
     assert set(found) == set(KnownBy)
