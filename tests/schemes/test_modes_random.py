@@ -595,7 +595,8 @@ CHECKS = {
 def check(mode: str, seed: int) -> None:
     case = random_case(mode, seed)
     check_plan(case, turns=mode in ("fifo", "wpp", "pap", "pep"))
-    check_words(case)
+    if mode != "kblpp":  # codes of nodes, of any size, stand for their addresses
+        check_words(case)
     CHECKS[mode](case)
     if seed % 4 == 0:
         check_price(case)

@@ -84,13 +84,13 @@ class SequencePlan(PathPlan):
             ]
 
     def _decode(self, path_id: int) -> PathRecord:
-        numbers = self.sequences.numbers(path_id + 1)
-        paths = map(super()._decode, numbers)
-        record = next(paths, None)
-        for path in paths:
-            record = None if record is None else self._join(record, path)
+        before, number = divmod(path_id, self.numbering.total)
+        if before <= 0:
+            return super()._decode(path_id)
+        # Longer sequences begin with shorter ones, which have been decoded.
+        record = self._join(self.decode(before - 1), self.decode(number))
         if record is None:
-            raise ValueError(f"{self.cfg.name} has no sequence of paths {list(numbers)}")
+            raise ValueError(f"{self.cfg.name} has no sequence of paths {path_id}")
         return record
 
     def _join(self, first: PathRecord, then: PathRecord) -> PathRecord | None:
