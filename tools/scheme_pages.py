@@ -118,6 +118,15 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         ("added", "bits of the trace", "bits at least"),
         {"figure.json": ("witness", "bits", "bytes", "block-trace")},
     ),
+    "wpp": (
+        "What it is for",
+        "`pp` counts the same paths where none ends at a call; `wpp` writes them one after the "
+        "other, so that their order is known, too. That takes more bits than `witness`, `bits` and "
+        "`pap`, which write where control decides and not what became of it. It is for what comes "
+        "after: a grammar of the sequence is short, and hot sequences of paths are read off it.",
+        ("added", "bits of the trace", "bits at least"),
+        {"figure.json": ("wpp", "witness", "bits", "pap", "pp")},
+    ),
 }
 """By mode: a title, prose, and what a table at the page's end compares: columns, graphs, modes."""
 

@@ -104,7 +104,7 @@ def read_whole_path(
     recipe = of_header(file)
     recovered = recovered_again(file, recipe, program)
     plans, codes = placed_again(file, recipe, recovered)
-    if not any(code.plan.table is CounterTable.STREAM for code in codes.values()):
+    if not definition(recipe.mode).orders_paths:
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace of paths")
     numbers, sequence = symbols_in(stream)
     decoders = {n: definition(recipe.mode).path_decoder(plan) for n, plan in plans.items()}
