@@ -44,7 +44,8 @@ from tools.benchmarks.rows import ROOT
 
 MODES = (
     "pp", "tpp", "ppp", "bittrace", "fifo", "kiter", "kblpp", "sampled", "pep", "qpt2", "qpt",
-    "naive", "calls", "calls-optimal", "witness", "bits", "bytes", "block-trace", "edges",
+    "naive", "calls", "calls-optimal", "witness", "bits", "bytes", "block-trace", "pap", "wpp",
+    "edges",
 )  # fmt: skip
 FEW = ("pp", "tpp")
 RENAMED = ROOT / "tools" / "renamed_keys.toml"
