@@ -222,7 +222,7 @@ class _Trial:
             # A handler cannot stand where a routine that acts on signals was left alone.
             handled = self.made.memory.signals and result.signal in FATAL
             return None if handled else f"a {result.reason}"
-        last = recovered.routine_at(result.last_pc)
+        last = recovered.routine_at(result.last_pc - 4)  # the trap, behind which nothing need be
         is_alone = last in self.made.copies.left
         return f"{recovered.routines[last].name}, which is left alone" if is_alone else None
 
