@@ -73,7 +73,7 @@ class RoutineEntries:
     @cached_property
     def words(self) -> dict[int, Slot]:
         """Edge behind a call at whose return point something lands, too -> a word of the frame."""
-        draft, abi = self._draft, self._draft.context.abi
+        draft = self._draft
         asked = [
             edge
             for edge in draft.cfg.edges
@@ -83,9 +83,52 @@ class RoutineEntries:
         ]
         if draft.frames.frame_size is None:
             return {}
-        top = abi.bias - draft.frames.frame_size + abi.minimum_frame - 8 * FRAME_SLOTS
-        slots = {edge.id: Slot(R.FP, top - 8 * (k + 1)) for k, edge in enumerate(asked)}
+        slots = {edge.id: self._word(number) for number, edge in enumerate(asked)}
         return slots if all(fits_simm13(slot.offset) for slot in slots.values()) else {}
+
+    def _word(self, number: int) -> Slot:
+        abi, size = self._draft.context.abi, self._draft.frames.frame_size
+        assert size is not None
+        top = abi.bias - size + abi.minimum_frame - 8 * FRAME_SLOTS
+        return Slot(R.FP, top - 8 * (number + 1))
+
+    def note_copy(self, block: Block) -> None:
+        """Note in the frame which of two copies makes the call of a block from its old place."""
+        draft = self._draft
+        at = draft.codes[block.id].transfer or 0
+        has_frame = draft.frames.frame_size is not None
+        has_frame = has_frame and draft.frames.before(block.id, at).depth == 1
+        if not has_frame or not fits_simm13(self._word(len(self.words)).offset):
+            raise NotRewritableError("nothing tells which of its copies makes a call")
+        draft.emit(self._set(self._word(len(self.words)), R.SP if draft.body else R.G0))
+        draft.charge(Cause.CALLS, 1, block=block.id)
+
+    def find_copy(self, back: Edge) -> None:
+        """Go on behind a call in the copy that has made it."""
+        draft, slot = self._draft, self._word(len(self.words))
+        returned = f"returned.{back.id}"
+        if not draft.is_inside(back.target):
+            raise NotRewritableError("nothing tells to which of its copies a call returns")
+        register = self._free(back)
+        code: list[Item] = [asm.load(self._load, slot.base, slot.offset, register)]
+        if draft.context.machine is MachineKind.SPARCV8:
+            code += [asm.cmp(register, 0), asm.branch("ne", f"{draft.other}.{returned}")]
+        else:
+            code += [asm.branch_register("nz", register, f"{draft.other}.{returned}")]
+        code.append(asm.nop())
+        for edge in (back.id, *draft.entry_edges(back.target)):
+            draft.charge(Cause.CALLS, len(code), edge=edge)
+        draft.emit(*(() if draft.body else code), Label(f"{draft.prefix}.{returned}"))
+
+    def _free(self, back: Edge) -> Register:
+        """Return a register that is free where a call returns."""
+        reserved = (
+            self._draft.liveness.live_before(back.target, 0) | self._draft.context.abi.reserved
+        )
+        register = next(members(~reserved, self._draft.context.abi.caller_saved), None)
+        if register is None:
+            raise NotRewritableError("no register is free where a call returns")
+        return register
 
     def nothing_under_way(self) -> list[Instruction]:
         """Clear the words."""
@@ -139,10 +182,7 @@ class RoutineEntries:
                 draft.emit(asm.shift("sra", result, 0, result))
             cost = extends + self._branch(result, label, is_zero=False)
         else:
-            reserved = draft.liveness.live_before(back.target, 0) | draft.context.abi.reserved
-            register = next(members(~reserved, draft.context.abi.caller_saved), None)
-            if register is None:
-                raise NotRewritableError("no register is free where a call returns")
+            register = self._free(back)
             draft.emit(asm.load(self._load, slot.base, slot.offset, register))
             draft.emit(self._set(slot, R.G0))
             cost = 2 + self._branch(register, label, is_zero=True)
@@ -245,6 +285,8 @@ class CallCopies:
         if direct >= 0:
             draft.arrive(direct, block=block.id)
         self._landings.under_way(block)
+        if stays is not None and back is not None and draft.other:
+            self._landings.note_copy(block)
         if stays is None:
             self._moved(block, address, kind, direct)
         elif {address, address + 4} & (self._entered | draft.spill.edits.keys()):
@@ -273,6 +315,8 @@ class CallCopies:
         draft.emit(Label(label))
         draft.copy.redirects[start] = label
         draft.copy.returns.add(start)
+        if draft.other:
+            self._landings.find_copy(back)
 
     def _staying(self, block: Block) -> Cause | None:
         """Return why the call that ends a block must leave its old return address, or None."""

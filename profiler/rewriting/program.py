@@ -201,8 +201,6 @@ def _copy(
     first = RoutineCopier(number, cfg, context, emission, old, bodies)
     second = RoutineCopier(number, cfg, context, bodies[1], old, bodies, first.landings)
     one, two = first.make(), second.make()
-    if one.kept_calls or one.returns:
-        raise NotRewritableError("a call is made from its old place, and returns to one copy only")
     entries = {edge.id for edge in cfg.edges if edge.source == cfg.entry}
     charges, others = (
         Counter(charge for charge in copy.charges if charge.edge not in entries)
@@ -328,7 +326,8 @@ class RoutineCopier:
         taken = {*self._calls.returned_to, *(draft.block(block).start for block in switched)}
         self._jumps = Jumps(draft, self._scheme, ways_in | dict.fromkeys(taken))
         self._keeps_words = self._scheme.keeps_words or any(map(uses_stack_words, bodies))
-        self._growth = more_room(draft, self._keeps_words, len(self.landings.words))
+        asked = len(self.landings.words) + bool(bodies and self._calls.returned_to)
+        self._growth = more_room(draft, self._keeps_words, asked)
 
     def make(self) -> RoutineCopy:
         """Return the copy; NotRewritableError if that cannot be done with certainty."""

@@ -16,6 +16,7 @@ from simprof.profiler.plan import interpret
 from simprof.profiler.plan.actions import CROSSING, CountPath, Landing, TakenPart
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, Setting
+from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.schemes.sampling.copies import CheckInFirst, CheckInSecond
@@ -142,3 +143,22 @@ def test_random_programs_execute_what_is_predicted(
     built = compile_c(source, (rng.choice(LEVELS), *BARE, *extra), width=WIDTHS[seed % 3])
     chosen = options(rng.choice((1, 2, 5, 50)))
     check_verified(verified(built, tmp_path, modes=["sampled"], options=chosen))
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.seeds(range(100, 130), few=3)
+def test_calls_from_old_places_return_to_the_copy_that_makes_them(
+    compile_c: Compile, tmp_path: Path, seed: int
+) -> None:
+    """Without symbols any call may come to code that unwinds, and so is made from its old place."""
+    source = program(seed, functions=4, size=8, fuel=600)
+    built = compile_c(source, (LEVELS[seed % 5], *BARE, "-s"), width=WIDTHS[seed % 3])
+    result = verified(built, tmp_path, modes=["sampled"], options=options(1 + seed % 4))
+    (mode,) = result.modes
+    assert mode.rewriting[Cause.CALLS] > 0
+    assert set(mode.executed.values()) == {mode.predicted}
+    assert mode.differences == ()
+    assert mode.output_equal
+    # The start-up code has no frame of its own.
+    assert len([left for left in mode.left if "which of its copies" in left.reason]) <= 1
