@@ -123,7 +123,9 @@ def _compare(routine: _Routine, true_paths: bool, judged_paths: bool) -> FlowCom
     if judged_paths:
         return compare_pieces(cfg, pieces, _pieces(cfg, judged, ends))
     definite = EdgeFlow(cfg, ends - dfs.self_loops, judged.counts).definite_paths()
-    return FlowComparison(compare_pieces(cfg, pieces, Pieces(dict(definite))).pieces, edges)
+    paths = [(PathRecord(*path, PathStart.ENTRY, PathEnd.EXIT), count) for path, count in definite]
+    claimed = _pieces(cfg, judged._replace(paths=paths), ends)
+    return FlowComparison(compare_pieces(cfg, pieces, claimed).pieces, edges)
 
 
 def _crossed(pieces: Pieces) -> Counter[int]:

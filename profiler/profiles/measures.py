@@ -7,7 +7,9 @@ truth, judged profile
 piece
     A path, or a part of one. Schemes end paths at different edges, so all paths are split at the
     edges where either profile ends them (TPP, footnote 5); edges from ENTRY and to EXIT belong to
-    a piece.
+    a piece. Where one profile ends paths at a self-loop whose turns the other counts apart (`pp`),
+    and paths come to its block by edges that end none, all paths are split behind that block, too:
+    what follows is a piece without it.
 flow of a piece
     What its executions weigh (`PathFlow`): each one (*unit flow*), as many as it has blocks with
     more than one way out (*branch flow*: after M. D. Bond and K. S. McKinley, "Practical Path
@@ -245,32 +247,52 @@ def pieces_of_paths(
     """Count the pieces of paths that are split at the edges `split`."""
     pieces: Pieces = Counter()
     at = frozenset(split)
+    within = blocks_that_split(cfg, at)
     for record, count in paths:
-        if at.isdisjoint(record.edges):
+        if at.isdisjoint(record.edges) and within.isdisjoint(record.blocks):
             pieces[record.blocks, record.edges] += count
             continue
-        for piece in pieces_of(cfg, record, at):
+        for piece in pieces_of(cfg, record, at, within):
             pieces[piece] += count
     return pieces
 
 
+def blocks_that_split(cfg: ControlFlowGraph, split: frozenset[int]) -> frozenset[int]:
+    """Return the blocks in which paths are split: see the module."""
+    loops = {cfg.edges[e].target: e for e in split if cfg.edges[e].source == cfg.edges[e].target}
+    if not loops:
+        return frozenset()
+    from simprof.profiler.graphs.loops import depth_first  # native code, which few need here
+
+    ends = split | depth_first(cfg).back_edges
+    return frozenset(block for block in loops if not ends.issuperset(cfg.in_edges[block]))
+
+
 def pieces_of(
-    cfg: ControlFlowGraph, record: PathRecord, split: Collection[int]
+    cfg: ControlFlowGraph,
+    record: PathRecord,
+    split: Collection[int],
+    within: Collection[int] = (),
 ) -> Iterator[PathPiece]:
-    """Split a path at the edges `split`; these are in no piece."""
+    """Split a path at the edges `split`, which are in no piece, and behind the blocks `within`."""
     blocks: list[int] = [record.blocks[0]]
     edges: list[int] = []
     for edge in record.edges:
         source, target = cfg.edges[edge].source, cfg.edges[edge].target
         inner = source != cfg.entry and target != cfg.exit
+        if source in within:
+            yield tuple(blocks), tuple(edges)
+            blocks, edges = [], []
         if edge not in split:
             edges.append(edge)
         elif inner:
-            yield tuple(blocks), tuple(edges)
+            if blocks:
+                yield tuple(blocks), tuple(edges)
             blocks, edges = [], []
         if inner:
             blocks.append(target)
-    yield tuple(blocks), tuple(edges)
+    if blocks or edges:
+        yield tuple(blocks), tuple(edges)
 
 
 # -- a whole program ------------------------------------------------------------------------------

@@ -61,7 +61,9 @@ def judge(
 
 def tells_paths(measurement: RunMeasurement) -> bool:
     """Whether the profile is exact, and of paths or of the whole execution."""
-    told_apart = mode_facts.collects(measurement) not in (ProfileKind.EDGES, ProfileKind.BLOCKS)
+    of_edges = mode_facts.collects(measurement) in (ProfileKind.EDGES, ProfileKind.BLOCKS)
+    scheme = find(measurement.mode)
+    told_apart = not of_edges or (scheme is not None and scheme.writes_paths)
     return told_apart and is_exact(measurement)
 
 

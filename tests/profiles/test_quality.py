@@ -130,6 +130,26 @@ def test_a_profile_agrees_with_itself_and_with_a_part_of_itself(seed: int) -> No
         assert (found.overlap is None) == (not true)
 
 
+@pytest.mark.seeds(range(300))
+def test_paths_with_turns_of_self_loops_agree_with_paths_without(seed: int) -> None:
+    """One profile ends paths at self-loops (`wpp`), the other counts turns apart (`pp`)."""
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    walks = [steps for _ in range(8) if (steps := random_walk(rng, cfg, 60))]
+    walks = [steps for steps in walks if cfg.edges[steps[-1]].target == cfg.exit]
+    loops = [each.id for each in cfg.edges if each.source == each.target]
+    turning = rng.sample(loops, rng.randint(0, len(loops)))
+    whole, ended = (
+        Counter(path for steps in walks for path in split(cfg, steps, cut)) for cut in ((), turning)
+    )
+    crossed = Counter(step for steps in walks for step in steps)
+    counts = [crossed[each.id] for each in cfg.edges]
+    found = compare_paths(cfg, records(whole), records(ended), turning, counts)
+    assert all(row.true == row.claimed for row in found.pieces)
+    assert all(true == claimed for true, claimed in found.edges)
+    assert found.attribution.flow == sum(len(path.blocks) * n for path, n in ended.items())
+
+
 def test_nothing_was_executed_and_nothing_was_counted() -> None:
     assert quality([], "pp") == Quality("pp")
     nothing = quality([FlowComparison({Row(5, 0, 3, 1): 1}, {(5, 0): 3})], "pp")

@@ -70,6 +70,15 @@ def test_which_profiles_tell_the_truth(fixture_elf: FindElf) -> None:
     assert [name for name in modes if not tells_paths(found[name])] == ["qpt2", "tpp"]
 
 
+@pytest.mark.parametrize("name", first(1, ["loops", "control", "switches"]))
+def test_a_trace_of_paths_is_a_truth_too(fixture_elf: FindElf, name: str) -> None:
+    """`wpp` ends paths at calls and at self-loops, too, and has executed what `pp` has."""
+    counted, traced = (simprof.run(fixture_elf(name), mode) for mode in ("pp", "wpp"))
+    for judged, truth in ((counted, traced), (traced, counted)):
+        assert is_truth(truth)
+        assert {getattr(judge(judged, truth), measure) for measure in MEASURES} == {1.0}
+
+
 def test_of_paths_over_iterations_and_traces_edges_are_compared(fixture_elf: FindElf) -> None:
     elf = fixture_elf("loops")
     truth = simprof.run(elf, "pp")

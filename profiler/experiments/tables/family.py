@@ -106,7 +106,7 @@ def _share(mode: str, name: str) -> Callable[[OnProgram], float | None]:
 
     if scheme.judge is not None:
         return judged
-    if kind in (ProfileKind.EDGES, ProfileKind.BLOCKS):
+    if kind in (ProfileKind.EDGES, ProfileKind.BLOCKS) and not scheme.writes_paths:
         return of_edges
     return lambda run: None if scheme.estimates else 100.0
 

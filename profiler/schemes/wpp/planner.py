@@ -47,6 +47,11 @@ MOST_PATHS = 1 << 16
 class WholePathPlan(PathPlan):
     """Instrumentation of one routine that writes its paths to the trace."""
 
+    @property
+    def split_edges(self) -> tuple[int, ...]:
+        """Edges at which paths end: those that return from calls and self-loops, too."""
+        return self.dag.removed
+
     def validate(self) -> None:
         """Check every structure; AssertionError if one is wrong."""
         super().validate()
