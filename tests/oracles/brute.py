@@ -221,6 +221,35 @@ def split(cfg: ControlFlowGraph, walk: Sequence[int], cut: Iterable[int] = ()) -
     return paths
 
 
+def split_sequences(
+    cfg: ControlFlowGraph, walk: Sequence[int], cut: Iterable[int], k: int
+) -> list[Path]:
+    """All runs of up to k whole paths of an activation, and its partial path.
+
+    Of parallel edges between two paths the first stands for all.
+    """
+    paths, cuts = split(cfg, walk, cut), set(cut)
+    ending = {
+        e for e in back_edges(cfg) | cuts if cfg.edges[e].source != cfg.edges[e].target or e in cuts
+    }
+    between = [
+        min(e for e in ending if cfg.edges[e][1:3] == cfg.edges[step][1:3])
+        for step in walk
+        if step in ending
+    ]
+    found = [path for path in paths if path.partial]
+    for first in range(len(paths)):
+        blocks: tuple[int, ...] = ()
+        edges: tuple[int, ...] = ()
+        for n, path in enumerate(paths[first : first + k]):
+            if path.partial:
+                break
+            blocks += path.blocks
+            edges += (*([between[first + n - 1]] if n else []), *path.edges)
+            found.append(Path(blocks, edges, False))
+    return found
+
+
 def branch_windows(cfg: ControlFlowGraph, walk: Sequence[int], k: int) -> list[Path]:
     """The ways over the last k branches up to each branch of an activation, or from its start."""
     at = [

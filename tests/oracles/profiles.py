@@ -21,7 +21,7 @@ from simprof.profiler.schemes.kiter.nested import NestedPlan
 from simprof.profiler.schemes.kiter.planner import GivenUpPlan
 from simprof.profiler.trace.regeneration import regenerate
 from tests.oracles import tpp
-from tests.oracles.brute import Path, branch_windows, split
+from tests.oracles.brute import Path, branch_windows, split, split_sequences
 from tests.oracles.collapsed import OuterPath, every_loop, levels, split_outer
 from tests.oracles.exact import Simulated, early_of, edges_of
 from tests.oracles.iterations import KLoop, iterated_loops, split_iterations
@@ -102,6 +102,10 @@ def _check_paths(
             expected = _paths(
                 walks, lambda walk: split_iterations(cfg, walk, loops, plan.cut_edges)
             )
+            assert _found(cfg, routine) == expected, place
+        case "kblpp":
+            cut, k = plan.cut_edges, plan.length
+            expected = _paths(walks, lambda walk: split_sequences(cfg, walk, cut, k))
             assert _found(cfg, routine) == expected, place
         case "tpp":
             _check_targeted(measured, plan, cfg, routine, walks, place)

@@ -45,6 +45,7 @@ from tests.oracles.brute import (
     regenerate,
     split,
     split_iterations,
+    split_sequences,
     structured_graph,
 )
 from tests.support.figures import edge, letters, named, walk
@@ -329,22 +330,12 @@ def check_sequences(case: Case) -> None:
     """`kblpp`: all sequences of up to k acyclic paths that come directly one behind the other."""
     plan: Any = case.plan
     check_counts(case, edges=True)
-    expected, unfinished = Counter[tuple[Path, ...]](), Counter[Path]()
-    for steps in case.walks:
-        paths = split(case.cfg, steps, plan.cut_edges)
-        unfinished.update(path for path in paths if path.partial)
-        whole = [path for path in paths if not path.partial]
-        for n in range(1, plan.length + 1):
-            expected.update(zip(*(whole[at:] for at in range(n)), strict=False))
-    found = Counter[tuple[Path, ...]]()
-    for path_id, count in case.reading.paths.items():
-        records = [plan.decode(number) for number in plan.sequences.numbers(path_id + 1)]
-        found[tuple(Path(each.blocks, each.edges, False) for each in records)] += count
-        blocks = tuple(block for each in records for block in each.blocks)
-        assert plan.decode(path_id).blocks == blocks, case.seed
-    assert found == expected, case.seed
-    partial = case.reading.partial.items()
-    assert unfinished == {Path(each.blocks, each.edges, True): n for each, n in partial}, case.seed
+    expected = Counter(
+        path
+        for steps in case.walks
+        for path in split_sequences(case.cfg, steps, plan.cut_edges, plan.length)
+    )
+    assert profile(case) == expected, case.seed
     if plan.num_paths < 300:
         numbered = dict(plan.numbered_paths())
         assert len(numbered) == plan.num_paths, case.seed

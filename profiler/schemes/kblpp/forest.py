@@ -46,13 +46,6 @@ class Sequences:
         """Return the code of a sequence with another number behind it."""
         return code * self.paths + number + 1
 
-    def code(self, numbers: tuple[int, ...]) -> int:
-        """Return the code of a sequence."""
-        code = 0
-        for number in numbers:
-            code = self.extended(code, number)
-        return code
-
     def numbers(self, code: int) -> tuple[int, ...]:
         """Return the sequence of a code."""
         found = []

@@ -71,14 +71,12 @@ class SequencePlan(PathPlan):
 
     def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
         """See `PathDecoder`: by ascending length."""
-        single = list(super().numbered_paths())
-        found: list[tuple[tuple[int, ...], PathRecord]]
-        found = [((number,), record) for number, record in single]
+        found = single = list(super().numbered_paths())
         for _ in range(self.length):
-            yield from ((self.sequences.code(each) - 1, record) for each, record in found)
+            yield from found
             found = [
-                ((*numbers, number), joined)
-                for numbers, record in found
+                (self.sequences.extended(before + 1, number) - 1, joined)
+                for before, record in found
                 for number, path in single
                 if (joined := self._join(record, path)) is not None
             ]
