@@ -185,7 +185,14 @@ def test_differences_as_csv_say_what_json_says(directory: Path, capsys: Output) 
             for row in found
             if row["subject"] == "program"
         ] == [[name, *both] for name, both in totals if both[0] != both[1]]
-        assert all(int(row["change"]) == int(row["after"]) - int(row["before"]) for row in found)
+        judged = [row for row in found if row["subject"] == "quality"]
+        quality = answer.get("quality", {})
+        for row in judged:  # of the side that is not the truth
+            sides = {side: float(row[side]) for side in ("before", "after") if row[side]}
+            assert sides == {side: quality[side][row["number"]] for side in sides}
+        assert bool(judged) == answer["same_program"]
+        counted = [row for row in found if row not in judged]
+        assert all(int(row["change"]) == int(row["after"]) - int(row["before"]) for row in counted)
 
 
 @pytest.mark.parametrize(
