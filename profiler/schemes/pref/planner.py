@@ -185,10 +185,15 @@ class PrefPlan(PathPlan):
         """Check every structure; AssertionError if one is wrong."""
         super().validate()
         root = self.cfg.exit, self.cfg.entry
-        self.index_increments.validate(self.tree, self.indices.values, root)
+        values = self.indices.values
+        self.index_increments.validate(self.tree, values, root)
         indices = self.indices.indices
         assert len(self.by_index) == len(indices), "two interesting paths have one index"
         assert all(index >= 0 for index in indices.values()), "an index is below 0"
+        if self.known_by is KnownBy.INDICES:
+            lowest, highest = (each[self.cfg.entry] for each in bounds(self.dag, values))
+            assert lowest == 0, "the array does not begin with the least index"
+            assert highest < self.plan.path_counters, "an index is beyond the array"
 
 
 @dataclass(frozen=True)
