@@ -46,6 +46,10 @@ class ModeOptions(TypedDict, total=False):
     tick: int
     samples: int
     stride: int
+    least: int
+    share: float
+    fall_back: bool
+    everywhere: bool
     placement: str
     blocks: str
 

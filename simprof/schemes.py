@@ -28,8 +28,9 @@ Writer
     digest covers.
 Decoder and reading
     `RoutinePlan.read` makes a `Reading` of `RoutineCounters` (`UnfinishedPath` among them). Plans
-    that count paths are `PathDecoder` (paths are `PathRecord`), guided ones `GuidedDecoder`, those
-    that write traces `TraceWriter`.
+    that count paths are `PathDecoder` (paths are `PathRecord`), and `CountersApart` where counters
+    have other numbers than paths; those guided by edges `GuidedDecoder`, by paths
+    `PathGuidedDecoder`; those that write traces `TraceWriter`.
 
 These names stay what they are between minor versions of simprof; the modules that they come from
 do not.

@@ -16,6 +16,9 @@ def run_instrumented(run: Observed, name: str, directory: Path) -> Path:
     observation = run.observation
     scheme = next(each for each in observation.schemes if each.name == name)
     edges = {number: events.edges for number, events in observation.events.items()}
+    plans = {number: scheme.routine_plan(number) for number in observation.events}
+    decoders = {n: scheme.definition.path_guided_decoder(plan) for n, plan in plans.items()}
+    paths = {n: each.path_profile for n, each in decoders.items() if each is not None}
     basis = Basis(observation.recovered, discoveries=observation.discoveries)
     order = Order(
         basis,
@@ -23,6 +26,7 @@ def run_instrumented(run: Observed, name: str, directory: Path) -> Path:
         scheme.routine_plan,
         tuple(observation.events),
         edges if scheme.definition.guided else {},
+        paths,
     )
     made = directory / "instrumented"
     made.write_bytes(instrument(order, observation.program.path.read_bytes()).file)

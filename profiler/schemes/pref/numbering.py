@@ -35,10 +35,10 @@ DagPath = tuple[int, ...]
 
 
 @dataclass
-class _Prefix:
+class _Beginning:
     """A prefix, with what follows it by its next edge, and where the indices of its rests are."""
 
-    onward: dict[int, _Prefix]
+    onward: dict[int, _Beginning]
     executions: int = 0
     # least, end: The rests' indices are at least `least`, and below `end`.
     least: int = 0
@@ -87,14 +87,14 @@ class IntervalNumbering:
 
 def number_intervals(dag: Dag, paths: Mapping[DagPath, int]) -> IntervalNumbering:
     """Number interesting paths, given by edges from ENTRY to EXIT, with how often each executed."""
-    root, values = _Prefix({}), [0] * len(dag.edges)
-    at = defaultdict[int, list[_Prefix]](list)  # prefixes by the vertex that they lead to
+    root, values = _Beginning({}), [0] * len(dag.edges)
+    at = defaultdict[int, list[_Beginning]](list)  # prefixes by the vertex that they lead to
     for path, executions in paths.items():
         prefix = root
         for edge in path:
             if edge not in prefix.onward:
                 at[dag.columns.source[edge]] += [prefix] if not prefix.onward else []
-                prefix.onward[edge] = _Prefix({})
+                prefix.onward[edge] = _Beginning({})
             prefix = prefix.onward[edge]
             prefix.executions += executions
     for vertex in reversed(dag.topological):
@@ -118,7 +118,7 @@ def number_intervals(dag: Dag, paths: Mapping[DagPath, int]) -> IntervalNumberin
 _Valued = tuple[dict[int, int], list[tuple[int, int]]]
 
 
-def _value(prefixes: Sequence[_Prefix], order: Sequence[int]) -> _Valued:
+def _value(prefixes: Sequence[_Beginning], order: Sequence[int]) -> _Valued:
     """Value a vertex's edges in an order; return that, and `least` and `end` by prefix."""
     values: dict[int, int] = {}
     least: dict[int, int] = {}

@@ -166,7 +166,7 @@ def test_sizes_in_the_place_of_ends_give_two_paths_one_index() -> None:
 
 
 def test_that_variant_of_the_planner_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_size(prefixes: list[numbering._Prefix], order: tuple[int, ...]) -> object:
+    def by_size(prefixes: list[numbering._Beginning], order: tuple[int, ...]) -> object:
         end, values = [0] * len(prefixes), dict[int, int]()
         for edge in order:
             behind = [(k, p.onward[edge]) for k, p in enumerate(prefixes) if edge in p.onward]
@@ -179,7 +179,7 @@ def test_that_variant_of_the_planner_would_be_noticed(monkeypatch: pytest.Monkey
         ]
         return values, [(min(each), max(each)) for each in ends]
 
-    def _span(rest: numbering._Prefix) -> tuple[int, int]:
+    def _span(rest: numbering._Beginning) -> tuple[int, int]:
         return rest.least, rest.end
 
     monkeypatch.setattr(numbering, "_value", by_size)
