@@ -77,7 +77,7 @@ class WalkPlan(BasicPlan):
         vertex = block
         # Blocks with one way in, between two digits, are fewer than all.
         alone = 0
-        while not (number == WRITTEN and walk and not alone) and vertex != self.cfg.entry:
+        while not (number == WRITTEN and walk) and vertex != self.cfg.entry:
             ways = self.ways[vertex]
             if not ways or alone > len(self.cfg.blocks):
                 raise ValueError(f"{self.cfg.name}: no way leads to block {vertex}")
