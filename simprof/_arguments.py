@@ -50,6 +50,7 @@ class ModeOptions(TypedDict, total=False):
     share: float
     fall_back: bool
     everywhere: bool
+    bits: int
     placement: str
     blocks: str
 

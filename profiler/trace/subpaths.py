@@ -28,7 +28,7 @@ class HotSubpath:
 
 
 @dataclass(frozen=True)
-class _Ends:
+class _RuleEnds:
     """The first and the last terminals that a rule makes, all of them where it is `whole`."""
 
     first: Subpath
@@ -46,19 +46,19 @@ def count_subpaths(grammar: Grammar, longest: int) -> Counter[Subpath]:
     return counts
 
 
-def _ends(grammar: Grammar, size: int) -> Sequence[_Ends]:
+def _ends(grammar: Grammar, size: int) -> Sequence[_RuleEnds]:
     """Return the ends of `size` terminals of each rule."""
-    ends: list[_Ends] = [_Ends((), (), True)] * len(grammar.bodies)
+    ends: list[_RuleEnds] = [_RuleEnds((), (), True)] * len(grammar.bodies)
     for rule in range(len(grammar.bodies) - 1, -1, -1):
         body = grammar.bodies[rule]
         first = _collected(body, ends, size, forwards=True)
         last = _collected(body[::-1], ends, size, forwards=False)
         whole = grammar.lengths[rule] <= size
-        ends[rule] = _Ends(first, last, whole)
+        ends[rule] = _RuleEnds(first, last, whole)
     return ends
 
 
-def _collected(body: Subpath, ends: Sequence[_Ends], size: int, *, forwards: bool) -> Subpath:
+def _collected(body: Subpath, ends: Sequence[_RuleEnds], size: int, *, forwards: bool) -> Subpath:
     found: Subpath = ()
     for symbol in body:
         if len(found) >= size:
@@ -69,7 +69,7 @@ def _collected(body: Subpath, ends: Sequence[_Ends], size: int, *, forwards: boo
     return found[:size] if forwards else found[len(found) - size if len(found) > size else 0 :]
 
 
-def _crossing(body: Subpath, ends: Sequence[_Ends], longest: int) -> Iterator[Subpath]:
+def _crossing(body: Subpath, ends: Sequence[_RuleEnds], longest: int) -> Iterator[Subpath]:
     """Yield the subpaths in two places of a body or more, and the terminals in it."""
     # What is before the place, back to a gap, and where in it each place begins.
     before: list[int] = []

@@ -182,7 +182,7 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
         ({"routine": "nosuch"}, "no routine matches 'nosuch'"),
         (
             {"colour": 1},
-            "there is no option 'colour': use one of addresses, argv0, blocks, branching, ",
+            "there is no option 'colour': use one of addresses, argv0, bits, blocks, branching, ",
         ),
         ({"json": "file"}, "there is no option 'json'"),
     ],

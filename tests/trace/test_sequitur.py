@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from simprof.profiler.trace.sequitur import Grammar, Sequitur, grammar_of
+from tests.support.sequences import random_sequence
 
 
 def check(grammar: Grammar, sequence: Sequence[int]) -> None:
@@ -28,15 +29,6 @@ def check(grammar: Grammar, sequence: Sequence[int]) -> None:
                 overlap = one == other and abs(at - there) <= 1
                 assert overlap, f"digram {digram} is twice in {grammar}"
     assert all(count >= 2 for count in uses[1:]), f"a rule of {grammar} is used once"
-
-
-def random_sequence(rng: random.Random, most: int = 120) -> list[int]:
-    """Return noise, or words of a few in random order, as loops make them."""
-    kinds, size = rng.choice([1, 2, 2, 3, 4, 8]), rng.randrange(most)
-    if rng.random() < 0.5:
-        return [rng.randrange(kinds) for _ in range(size)]
-    words = [[rng.randrange(kinds) for _ in range(rng.randrange(1, 6))] for _ in range(3)]
-    return [symbol for _ in range(size // 3) for symbol in rng.choice(words)]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from simprof.profiler.trace.sequitur import grammar_of
 from simprof.profiler.trace.subpaths import HotSubpath, count_subpaths, hot_subpaths
-from tests.trace.test_sequitur import random_sequence
+from tests.support.sequences import random_sequence
 
 
 def windows(sequence: Sequence[int], longest: int) -> Counter[tuple[int, ...]]:
