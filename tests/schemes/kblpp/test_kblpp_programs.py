@@ -29,8 +29,7 @@ from simprof.profiler.schemes.kblpp.code import NODES
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session.session import compare_program
 from simprof.simulator.errors import UsageError
-from tests.oracles.brute import edge_counts
-from tests.schemes.test_modes_random import Walks, any_graph, random_walks
+from tests.oracles.brute import edge_counts, random_graph, random_walk, structured_graph
 from tests.support.turns import first, turns
 from tests.support.verifying import check_verified, verified
 
@@ -94,7 +93,7 @@ def test_single_paths_are_those_of_pp() -> None:
 
 
 def spanning(
-    cfg: ControlFlowGraph, mode: str, options: SchemeOptions, k: int, walks: Walks
+    cfg: ControlFlowGraph, mode: str, options: SchemeOptions, k: int, walks: list[list[int]]
 ) -> dict[str, int]:
     """Return the counts of the paths of k iterations that a mode counts, by key."""
     plan: Any = make_plan(cfg, mode, options)
@@ -113,8 +112,9 @@ def spanning(
 @pytest.mark.seeds(range(2000), few=200)
 def test_kiter_counts_the_same_paths_of_k_iterations(seed: int) -> None:
     rng = random.Random(seed)
-    cfg = any_graph(rng)
-    walks, k = random_walks(rng, cfg), rng.choice((2, 2, 3, 5))
+    cfg = structured_graph(rng) if rng.random() < 0.4 else random_graph(rng, rng.choice((3, 6, 9)))
+    walks = [random_walk(rng, cfg, rng.choice((3, 40, 80))) for _ in range(20)]
+    k = rng.choice((2, 2, 3, 5))
     theirs = spanning(cfg, "kiter", SchemeOptions(iterations=k), k, walks)
     ours = spanning(cfg, "kblpp", SchemeOptions(length=k), k, walks)
     assert theirs.items() <= ours.items()
