@@ -19,7 +19,8 @@ Actions
     `SetRegister`, `AddRegister`, `CountPath`, `CountConstantPath`, `CountEdge` and `WriteTrace`
     have code already. Others extend `Action`: `execute` does to an `Execution` what the code does,
     and `RegisterEffect` says what that depends on. A `Guard` decides about an action by a word of
-    the whole program, and `StateScope` says what shares the state of a scheme's code.
+    the whole program, several times in a row in a `Burst`, and `StateScope` says what shares the
+    state of a scheme's code. `NoCode` and `Landing` stand in one of two copies of a routine.
 Writer
     A `Generator` writes the code of one kind of action through a `Writer`: what it needs (`Needs`,
     `count_needs`), and which actions have code of one size (`shapes`, of a `CounterAccess`). `asm`
@@ -67,11 +68,14 @@ if TYPE_CHECKING:
     from simprof.profiler.plan.actions import (
         Action,
         AddRegister,
+        Burst,
         CountConstantPath,
         CountEdge,
         CountPath,
         Execution,
         Guard,
+        Landing,
+        NoCode,
         RegisterEffect,
         SetRegister,
         WriteTrace,
@@ -118,7 +122,16 @@ __all__ += ["Loop", "PathNumbering", "PathRecord", "depth_first", "heuristic", "
 __all__ += ["number", "path_record", "truncated_dag"]
 __all__ += ["Addressing", "Buffer", "BufferUse", "CounterTable", "InstrumentationPlan", "PlanOrder"]
 __all__ += ["Action", "AddRegister", "CountConstantPath", "CountEdge", "CountPath", "Execution"]
-__all__ += ["Guard", "RegisterEffect", "SetRegister", "StateScope", "WriteTrace"]
+__all__ += [
+    "Burst",
+    "Guard",
+    "Landing",
+    "NoCode",
+    "RegisterEffect",
+    "SetRegister",
+    "StateScope",
+    "WriteTrace",
+]
 __all__ += ["CounterAccess", "CounterLayout", "Generator", "Instruction", "MachineKind", "Needs"]
 __all__ += ["Register", "Samples", "Writer", "asm", "count_needs", "samples", "shapes"]
 __all__ += ["CountersApart", "GuidedDecoder", "PathDecoder", "PathGuidedDecoder", "Reading"]
@@ -138,8 +151,8 @@ _HOMES = {
     "simprof.profiler.graphs.paths": "PathRecord path_record truncated_dag",
     "simprof.profiler.graphs.spanning": "heuristic",
     "simprof.profiler.plan.actions": (
-        "Action AddRegister CountConstantPath CountEdge CountPath Execution Guard RegisterEffect "
-        "SetRegister WriteTrace"
+        "Action AddRegister Burst CountConstantPath CountEdge CountPath Execution Guard Landing "
+        "NoCode RegisterEffect SetRegister WriteTrace"
     ),
     "simprof.profiler.plan.decoders": (
         "CountersApart GuidedDecoder PathDecoder PathGuidedDecoder Reading RoutineCounters "

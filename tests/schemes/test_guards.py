@@ -250,11 +250,10 @@ def test_what_a_plan_does_is_declared(
 
 def test_own_schemes_with_memory_of_the_program_declare_it() -> None:
     shared = {scheme.mode for scheme in registry.OWN if scheme.scope == "program"}
-    traces = {"witness", "bits", "bytes", "block-trace", "wpp"}
-    assert shared == {"sampled", "pep", "calls", "calls-optimal", "kblpp"} | traces
-    ordered = {scheme.mode for scheme in registry.OWN if scheme.depends_on_order}
-    assert (
-        {scheme.mode for scheme in registry.OWN if scheme.estimates}
-        == {"sampled", "pep"}
-        <= ordered
-    )
+    assert shared >= {"calls", "calls-optimal", "witness", "bits", "bytes", "block-trace"}
+    for mode in ("sampled", "pep"):
+        scheme = registry.definition(mode)
+        assert scheme.mode in shared
+        assert scheme.depends_on_order
+        assert scheme.estimates
+    assert not any(registry.definition(mode).estimates for mode in ("pp", "tpp", "kiter", "qpt2"))
