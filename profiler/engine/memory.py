@@ -97,6 +97,7 @@ class EngineMemory:
         self._used_operations = kernels.OPERATION  # number 0 means none
         self.trace = np.zeros(kernels.TRACE_HEADER, np.int64)
         self._long_keys: dict[int, int] = {}  # of path numbers beyond 63 bits
+        self._long_numbers: dict[int, int] = {}  # these, by key
 
     @property
     def clock(self) -> Array:
@@ -392,7 +393,8 @@ class EngineMemory:
             return number
         if number not in self._long_keys:
             place = len(self._long_keys) - (1 << 31)
-            self._long_keys[number] = (place << 32) + (number & 0xFFFFFFFF)
+            key = self._long_keys[number] = (place << 32) + (number & 0xFFFFFFFF)
+            self._long_numbers[key] = number
         return self._long_keys[number]
 
     @property
@@ -444,9 +446,8 @@ class EngineMemory:
                 found.append(node)
                 node = int(nodes[node - 1, 2])
         found.sort()  # Nodes are handed out upwards
-        numbers = {key: number for number, key in self._long_keys.items()}
         rows = nodes[np.array(found, np.int64) - 1].tolist()
-        return {numbers.get(key, key): count for key, count, *_ in rows}
+        return {self._long_numbers.get(key, key): count for key, count, *_ in rows}
 
     def hash_work(self, table: int) -> HashWork:
         """Return what the hashing routine did for a table."""
