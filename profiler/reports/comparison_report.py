@@ -48,7 +48,9 @@ def render_text(
     - `lines`: Source lines of the program; None: those of the measurements.
     """
     added = _overheads(rows, ROUTINES if top is None else top)
-    guides = "Profiles that guided (their price in instructions is not in added)"
+    by_paths = any(row.guide is not None and row.guide.of_paths for _, row in rows)
+    kind = "Profiles" if by_paths else "Edge profiles"
+    guides = f"{kind} that guided (their price in instructions is not in added)"
     parts = [
         _summary(rows, emulations, whole),
         *layout.section("Instructions added by each mode", added),
