@@ -4,7 +4,8 @@
 action                            code                                                instructions
 ================================  ==================================================  ============
 `--word`                          sethi; ld; sub; st; branch; nop                     6
-... where it comes to 0           `word = interval`, and what is done with a sample   more
+`r = -1`                          mov, in the register of a path that is no sample    1
+... where `word` comes to 0       `word = interval`, and what is done with a sample   more
 `if r >= 0 ...`                   branch; nop; the action where the path is sampled   2 and more
 ================================  ==================================================  ============
 
