@@ -7,9 +7,8 @@ is derived here is said to be. Steps, each of which an option switches off:
 2. Cold edges: by TPP's local criterion, and by a global one, a share of all paths that the program
    executes. They are left out everywhere (`plan_ppp`).
 3. Disconnect loops, leave out obvious paths, as TPP (`tpp.disconnection`, `tpp.obvious`).
-4. Number the hot paths so that the hottest way on adds 0, then move the values off a spanning
-   tree (`PracticalDrafter.numbered`). Or leave them where they are, which is moving them off the
-   tree of all edges of value 0, one out of each vertex.
+4. Number the hot paths so that the hottest way on adds 0, and move the values off a spanning tree
+   (`PracticalDrafter.numbered`). Each stays on its edge off the tree of all edges of value 0.
 5. Where there are too many paths for an array, double the global share and begin again at step 2:
    the self-adjusting limit (`plan_ppp`; that it doubles is an assumption).
 6. Place the code, past cold edges too, and poison for free (`poisoning`; sizes derived).
@@ -111,21 +110,20 @@ class PppPlan(TppPlan):
         return counted, inferred.cold + max(unseen - sum(ended), 0)
 
     def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
-        block, graphs = end.block, self.graphs
-        counted = block in self.plan.counted_region
-        if graphs.pushes and block in graphs.poisoned and (counted or block in self.static_region):
-            return None  # It may have come over a cold edge that nothing was kept from.
+        block, graphs, counted = end.block, self.graphs, self.plan.counted_region
+        if graphs.pushes and block in graphs.doubtful(counted, self.static_region):
+            return None
         number = end.last or 0
-        if not counted and block in graphs.kept_vertices & graphs.poisoned:
+        if block not in counted and block in graphs.kept_vertices & graphs.poisoned:
             number = end.registers[0] + self.increments.potential[block]
         if graphs.free and number >= self.numbering.total:
             return None
         return super().decode_partial(end)
 
     def describe(self) -> dict[str, Any]:
-        more = {"pushed_paths": self.pushed, "free_poison": self.graphs.free}
-        counters = {"unit_flow": self.unit_flow, "counters": self.plan.path_counters}
-        return {**super().describe(), **counters, **more}
+        more: dict[str, Any] = {"pushed_paths": self.pushed, "free_poison": self.graphs.free}
+        more |= {"unit_flow": self.unit_flow, "counters": self.plan.path_counters}
+        return super().describe() | more
 
     def validate_tree(self) -> None:
         if self.tree.root_edge is not None:
@@ -200,9 +198,8 @@ def plan_ppp(
     total_limit: int | None = TOTAL_LIMIT,
     table: CounterTable | None = None,
 ) -> TppPlan | PredictedPlan:
-    """Plan practical path profiling of any graph; parameters as of `tpp.planner.plan_tpp`.
-
-    Where `weights` are None they are the edge profile, but BL94's heuristic for EPP's numbering.
+    """Plan practical path profiling of any graph; parameters as of `tpp.planner.plan_tpp`. No
+    `weights` are those of the edge profile, but BL94's heuristic for EPP's numbering.
     """
     profile, limits = measured(cfg, edge_counts), (path_limit, total_limit)
     if weights is None and parts.numbering is not Numbering.EPP:

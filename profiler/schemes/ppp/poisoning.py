@@ -70,7 +70,6 @@ class PracticalGraphs(HotGraphs):
             return None
         if target in counted:
             return CountColdPath()  # nothing counts it later
-        # How far poison must be from the numbers depends on where the path comes to the kept graph.
         return Poison() if target in self.kept_vertices else None
 
     def tested(self, action: Action, hashed: bool) -> Action:
@@ -105,8 +104,8 @@ class PracticalGraphs(HotGraphs):
                 kept = [poison if action == Poison() else action for action in kept]
             if kept:
                 made[edge] = tuple(kept)
-        places = poisoned.values() if self.free else ()
-        return made, total + max((numbering.num_paths[vertex] for vertex in places), default=0)
+        more = [numbering.num_paths[vertex] for vertex in poisoned.values() if self.free]
+        return made, total + max(more, default=0)
 
     def pushed_past(self, counted: frozenset[int], static: frozenset[int]) -> Iterator[int]:
         """Yield the edges, once for each reason, whose crossings bound how many executions of cold
@@ -118,6 +117,11 @@ class PracticalGraphs(HotGraphs):
                 yield edge.id
             if joins and edge.target in static:
                 yield edge.id
+
+    def doubtful(self, counted: frozenset[int], static: frozenset[int]) -> frozenset[int]:
+        """Return where a path may be another than it seems, as code moved past cold edges."""
+        unpoisoned = {edge.target for edge, _, joins in self._cold if joins} & static
+        return self.reached(unpoisoned) | (self.poisoned & counted)
 
     def unseen(self, counted: frozenset[int]) -> Iterator[int]:
         """Yield the edges whose crossings are ends of cold paths that nothing counts, if poison is

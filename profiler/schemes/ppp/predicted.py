@@ -78,8 +78,7 @@ class PredictedPlan(PathCountingPlan):
         self.dag.validate()
         self.numbering.validate()
         assert not self.plan.actions, "a routine that is left out has code"
-        predicted = sum(flow for _, flow in self.definite)
-        assert predicted <= self.executions, "more definite flow than path executions"
+        assert sum(flow for _, flow in self.definite) <= self.executions, "too much definite flow"
 
 
 def predict(

@@ -11,7 +11,7 @@ poisoned vertex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 
@@ -87,9 +87,12 @@ class HotGraphs:
     @cached_property
     def poisoned(self) -> frozenset[int]:
         """Vertices of the kept graph where the path register may be poisoned."""
+        return self.reached(self.ways.joins) - {self.kept.cfg.exit}
+
+    def reached(self, starts: Iterable[int]) -> frozenset[int]:
+        """Return the vertices that the kept graph leads to from some, these included."""
         onward, target = self.kept.out_edges, self.kept.columns.target
-        reached = closure(self.ways.joins, lambda v: [target[e] for e in onward[v]])
-        return frozenset(reached - {self.kept.cfg.exit})
+        return frozenset(closure(starts, lambda v: [target[e] for e in onward[v]]))
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:

@@ -37,6 +37,8 @@ def some_walks(rng: random.Random, cfg: ControlFlowGraph) -> list[tuple[int, ...
 def skewed_walks(rng: random.Random, cfg: ControlFlowGraph) -> list[tuple[int, ...]]:
     """Few different activations, some of them very often: there are hot paths and cold ones."""
     walks = some_walks(rng, cfg)
+    if rng.random() < 0.4:  # Some end early.
+        walks = [walk[: rng.randrange(len(walk)) + 1] for walk in walks]
     return [walk for walk in walks for _ in range(rng.choice([1, 1, 5, 40]))]
 
 
@@ -130,7 +132,7 @@ def check_counts(cfg: ControlFlowGraph, plan: PppPlan, walks: Sequence[Sequence[
     """Paths with counters are exact, but for what is said to be counted too often at most."""
     plan.validate()
     ended = ending(cfg, plan.cut_edges, plan.split_edges)
-    whole, _ = tally(cfg, walks, ended)
+    whole, partial = tally(cfg, walks, ended)
     keys = keys_of(plan)
     hot = hot_paths(cfg, ended, plan.cold)
     assert set(keys) == hot and len(keys) == len(hot)
@@ -140,6 +142,10 @@ def check_counts(cfg: ControlFlowGraph, plan: PppPlan, walks: Sequence[Sequence[
     found = Counter(
         {keys[path]: n for path, n in reading.paths.items() if keys[path] in hot - obvious}
     )
+    known = Counter({(r.blocks, r.edges): n for r, n in reading.partial.items()})
+    assert known <= partial, "no unfinished path is taken for another"
+    unknown = reading.lost.get("unknown_unfinished", 0)
+    assert known.total() + unknown == partial.total()
     over, under = practical.wrongly_hot(
         cfg, walks, ended, Counter({key: found[key] for key in hot - obvious})
     )
