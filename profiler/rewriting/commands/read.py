@@ -149,7 +149,7 @@ def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
         if definition(file.header["mode"]).writes_trace:
             return _make_trace(merged(loaded), path, output, program)
     whole, stream = merged(loaded), b""
-    if whole.header["trace"]:  # its paths are in there
+    if whole.header.get("trace"):  # its paths are in there
         stream = _raw_trace(counted[0])
     if chosen["subpaths"] is not None:
         return _show_subpaths(whole, stream, chosen)
