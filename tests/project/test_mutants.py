@@ -34,7 +34,8 @@ MUTANTS = load()
 LAYERS = (
     "simulator/isa simulator/binary simulator/cpu simulator/linux simulator/machine "
     "profiler/graphs profiler/plan profiler/recovery profiler/code profiler/schemes/tpp "
-    "profiler/schemes/kiter profiler/schemes/bittrace profiler/schemes/tracing "
+    "profiler/schemes/ppp profiler/schemes/kiter profiler/schemes/bittrace "
+    "profiler/schemes/tracing "
     "profiler/schemes/qpt profiler/schemes/cs6120 profiler/engine profiler/trace "
     "profiler/session profiler/profiles profiler/experiments/tables profiler/experiments/cells "
     "profiler/experiments/regress profiler/commands profiler/reports"
