@@ -282,7 +282,7 @@ class _Picture:
             replace(line, label=_text(label))
             for line, label in zip(self.inner(), labels, strict=True)
         )
-        rows = tuple((str(index), number) for number, index in found["indices"].items())
+        rows = tuple((str(each["index"]), str(each["path"])) for each in found["indices"])
         return Step("Indices", text, lines, {}, ("index", "path"), rows)
 
     def dummies(self, fact: str | None) -> list[Line]:

@@ -174,7 +174,9 @@ class PrefPlan(PathPlan):
             "interesting_paths": len(self.by_index),
             "size": self.indices.size,
             "compactness": self.indices.compactness,
-            "indices": {str(number): index for index, number in sorted(self.by_index.items())},
+            "indices": [
+                {"index": index, "path": path} for index, path in sorted(self.by_index.items())
+            ],
             "values": by_edge(real, self.indices.values),
             "increments": by_edge(real, self.index_increments.increments),
             "dummy_values": [self.indices.values[edge.id] for edge in self.dag.dummies],
