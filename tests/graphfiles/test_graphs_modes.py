@@ -40,18 +40,19 @@ def answer(document: dict[str, Any], mode: str, **options: Any) -> dict[str, Any
 def test_every_mode_answers_with_the_run_object(mode: str, document: dict[str, Any]) -> None:
     result = answer(document, mode)
     optional = {"paths", "blocks", "lost", "definite_flow", "attribution"}
-    assert ("definite_flow" in result) == (mode in ("pp", "bittrace", "pref"))
+    assert ("definite_flow" in result) == (mode in ("pp", "bittrace", "pref", "wpp"))
     assert ("attribution" in result) == (definition(mode).judged_by is not None)
     assert set(result) - optional == PLAIN_FIELDS
     assert ("paths" in result) == (mode in path_modes())
-    assert ("trace_bits" in result["sizes"]) == (mode in trace_modes())
+    traced = definition(mode).code().stream is not None
+    assert ("trace_bits" in result["sizes"]) == traced
     plain = answer(document, "pp")
     assert [edge["executions"] for edge in result["edges"]] == [
         e["executions"] for e in plain["edges"]
     ]
     assert result["instructions"]["base"] == plain["instructions"]["base"]
-    flushing = flush_cost(MACHINE, result["sizes"]["trace_bits"]) if mode in trace_modes() else 0
-    assert (flushing > 0) == (mode in trace_modes())
+    flushing = flush_cost(MACHINE, result["sizes"]["trace_bits"]) if traced else 0
+    assert (flushing > 0) == traced
     assert result["instructions"]["added"] == result["routines"][0]["added"] + flushing
     static, edges = result["static"], len(result["edges"])
     for key in ("weights", "code", "sparc", "costs"):
