@@ -252,8 +252,9 @@ def _used_size(data: bytes, at: int, region: FileRegion, name: str) -> int:
     if not region.holds(size):
         raise UsageError(f"{name} is damaged at byte {place}: run the program again")
     if size > region.size:
+        what = "hash table" if region.is_table else "pool"
         raise UsageError(
-            f"{name}: more paths were executed than the {region.kind} at {region.address:#x} has "
+            f"{name}: more paths were executed than the {what} at {region.address:#x} has "
             "room for, and counts are lost: instrument with a smaller --path-limit"
         )
     return size
