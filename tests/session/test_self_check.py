@@ -59,6 +59,7 @@ MODES = {
     "tpp": SchemeOptions(cold=10.0, loop=90.0, cold_always=True),
     "ppp": SchemeOptions(skip=0.0, global_cold=5.0),
     "kiter": SchemeOptions(iterations=3),
+    "kblpp": SchemeOptions(length=3),
     "naive": SchemeOptions(),
     "calls": SchemeOptions(),
     "calls-optimal": SchemeOptions(),
