@@ -282,8 +282,11 @@ class _Picture:
             replace(line, label=_text(label))
             for line, label in zip(self.inner(), labels, strict=True)
         )
-        rows = tuple((str(each["index"]), str(each["path"])) for each in found["indices"])
-        return Step("Indices", text, lines, {}, ("index", "path"), rows)
+        listed = found["indices"][:MOST_PATHS]
+        rows = tuple((str(each["index"]), str(each["path"])) for each in listed)
+        edges = {path["path"]: tuple(path["edges"]) for path in self.answer.get("paths", ())}
+        marks = tuple(edges.get(each["path"], ()) for each in listed)
+        return Step("Indices", text, lines, {}, ("index", "path"), rows, marks)
 
     def dummies(self, fact: str | None) -> list[Line]:
         """Return the dummy edges, labelled with one of their facts."""
@@ -494,13 +497,14 @@ class _Picture:
 
     def beside_paths(self) -> str:
         """Return what was executed and is no path of the table."""
-        cold = (self.answer.get("lost") or {}).get("cold_paths", 0)
-        if not cold:
-            return ""
+        lost = self.answer.get("lost") or {}
         listed = sum(path["executions"] for path in self.answer["paths"])
-        return (
-            f" These are {listed:,} executions. {cold:,} more took a cold edge: they are counted "
-            "together, and which paths they took is not known."
+        whose = {"cold_paths": "took a cold edge", "uninteresting_paths": "are of other paths"}
+        return "".join(
+            f" These are {listed:,} executions. {count:,} more {did}: they are counted together, "
+            "and which paths they took is not known."
+            for name, did in whose.items()
+            if (count := lost.get(name, 0))
         )
 
     def cost(self) -> Step:
