@@ -50,6 +50,12 @@ class ModeOptions(TypedDict, total=False):
     share: float
     fall_back: bool
     everywhere: bool
+    global_cold: float
+    limit: int
+    numbering: str
+    tested: bool
+    no_pushing: bool
+    skip: float
     bits: int
     placement: str
     blocks: str

@@ -54,14 +54,14 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         "Parts",
         "Edges that few paths take are cold whatever their source does, and nothing tests for "
         "poison: it counts behind the counters of paths. With `tested` counts test, as under tpp. "
-        "With `global=15` more edges are cold, the back edge among them, and code moves past them: "
-        "a path over a cold edge may be counted as a hot one, which `no-pushing` avoids. With "
-        "`skip=30` the edge profile determines enough of the paths for no code at all.",
+        "With `global-cold=15` more edges are cold, the back edge among them, and code moves past "
+        "them: a path over a cold edge may be counted as a hot one, which `no-pushing` avoids. "
+        "With `skip=30` the edge profile determines enough of the paths for no code at all.",
         ("paths told apart", "counters", "added", "lost"),
         {
             "figure.json": (
                 *("pp", "tpp:cold-always", "ppp", "ppp:tested", "ppp:numbering=edges"),
-                *("ppp:global=15", "ppp:global=15:no-pushing", "ppp:skip=30"),
+                *("ppp:global-cold=15", "ppp:global-cold=15:no-pushing", "ppp:skip=30"),
             )
         },
     ),

@@ -80,7 +80,7 @@ def test_equal_work_has_one_name(text: str, canonical: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["ppp", "pp:weights=good", "tpp:cold=101", "tpp:cold=nan", "kiter:k=0", "pp:x=1",
+    ["pq", "pp:weights=good", "tpp:cold=101", "tpp:cold=nan", "kiter:k=0", "pp:x=1",
      "pp[cold]", "pp:cold=1", "naive:weights=exact", "tpp:cold", "tpp:cold-always=1",
      "tpp:cold=1:cold=2", "kiter:k=1.5", "pp:path-limit=0"],
 )  # fmt: skip

@@ -37,7 +37,6 @@ GLOBAL = percentage(
     help="percentage of the program's path executions below which an edge is cold in any routine; "
     "0: cold edges are left out as tpp does.",
     metavar="G",
-    word="global",
 )
 LIMIT = SchemeOption(
     name="hot_limit",
