@@ -320,6 +320,10 @@ class Measuring:
         self._check = check
         self._facts = facts
         self._brief = brief
+        # Asked for by comparisons and sweeps, and by nobody of a run under one mode: it would be a
+        # tenth of the time of a large one.
+        several = brief or check is not None or len(observation.schemes) > 1
+        self._judges_edges = several and scheme.setting.mode == JUDGE
         self.pricer = registry.pricer(self._definition.mode, scheme.setting.options)
         if costs is None:
             costs = observation.memory.costs(observation.discoveries, scheme.setting)
@@ -401,8 +405,8 @@ class Measuring:
 
     def _edges_compared(self, number: int) -> FlowComparison | None:
         """Compare the run's edge profile with this one, where this one is the truth for others."""
-        mode = self._definition.mode
-        return self._observation.judging.edge_profile(number, mode) if mode == JUDGE else None
+        judging = self._observation.judging
+        return judging.edge_profile(number, JUDGE) if self._judges_edges else None
 
     def _quality(self) -> Quality | None:
         """Return how good the profile is, by its judge; None where nothing judges it."""

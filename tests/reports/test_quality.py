@@ -34,9 +34,10 @@ def test_saved_profiles_are_judged_as_the_run_judges_them(
     fixture_elf: FindElf, tmp_path: Path, name: str
 ) -> None:
     elf = fixture_elf(name)
-    truth = kept(simprof.run(elf, "pp"), tmp_path)
+    compared = simprof.compare(elf, ["pp", "qpt2"]).measurements
+    truth, edges = (kept(compared[mode], tmp_path) for mode in ("pp", "qpt2"))
     guided = kept(simprof.run(elf, "tpp", cold=30, loop=40, cold_always=True), tmp_path)
-    edges = kept(simprof.run(elf, "qpt2"), tmp_path)
+    assert simprof.run(elf, "pp").edge_quality is None  # which nobody has asked for
     assert guided.quality is not None
     assert judge(guided, truth) == guided.quality
     assert judge(edges, truth) == truth.edge_quality
