@@ -220,8 +220,8 @@ def percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.2f} %"
 
 
-def share(part: Fraction) -> str:
-    """Return an exact share in percent, "100.00 %" only where it is all."""
+def share(part: Fraction | float) -> str:
+    """Return a share in percent, "100.00 %" only where it is all."""
     hundredths = round(part * 10_000)
     if hundredths == 10_000 and part < 1:
         hundredths -= 1

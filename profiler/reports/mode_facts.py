@@ -6,7 +6,6 @@ Nothing here knows how a scheme works; `docs/MODES.md` tells that.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 
 from simprof.profiler.profiles.measures import Attribution, Quality
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
@@ -310,10 +309,10 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
 def _estimated(quality: Quality) -> Iterator[tuple[str, str]]:
     """Yield how good an estimate is, which has a part of the executions."""
     if quality.overlap is not None:
-        told = f"{share(Fraction(quality.overlap))} (sum of the lesser shares of executions)"
+        told = f"{share(quality.overlap)} (sum of the lesser shares of executions)"
         yield f"overlap with {quality.truth}", told
     if quality.accuracy is not None:
-        told = f"{share(Fraction(quality.accuracy))} of the hot paths' flow"
+        told = f"{share(quality.accuracy)} of the hot paths' flow"
         yield "accuracy", f"{told} ({plural(quality.hot_paths, 'hot path')})"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from functools import partial
 
 from simprof.profiler.profiles.judged import JudgedProfile, compare_profiles
@@ -106,7 +105,7 @@ def cells(measurement: RunMeasurement, among: Iterable[RunMeasurement] = ()) -> 
 
 def in_percent(value: float | None) -> str:
     """Return a share in percent, "-" where it is not known."""
-    return "-" if value is None else share(Fraction(value))
+    return "-" if value is None else share(value)
 
 
 @dataclass(frozen=True)

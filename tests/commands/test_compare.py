@@ -61,8 +61,9 @@ def settings(
 
 
 def comparable(found: RunMeasurement) -> RunMeasurement:
-    """Without what depends on how often the program was run."""
-    return replace(found, counts={k: v for k, v in found.counts.items() if "runs" not in k})
+    """Without what depends on how often the program was run, or is asked for in comparisons only."""
+    counts = {name: count for name, count in found.counts.items() if "runs" not in name}
+    return replace(found, counts=counts, edge_quality=None)
 
 
 @pytest.mark.parametrize(
