@@ -11,7 +11,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import plural, share
-from simprof.profiler.schemes.definition import ProfileKind
+from simprof.profiler.schemes.definition import JUDGE, ProfileKind
 from simprof.profiler.schemes.registry import find
 from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
@@ -78,8 +78,12 @@ def known(
         return 1.0, 1.0
     found = measurement.quality
     if found is None and _has_all_edges(measurement):
-        same = (each.edge_quality for each in among if _is_of_one_run(each, measurement))
-        found = next((each for each in same if each is not None), None)
+        of_run = (
+            each for each in among if each.mode == JUDGE and _is_of_one_run(each, measurement)
+        )
+        truth = next(of_run, None)
+        if truth is not None:  # profiles that were saved one by one have not been compared yet
+            found = truth.edge_quality or judge(measurement, truth)
     return (None, None) if found is None else (found.accuracy, found.coverage)
 
 

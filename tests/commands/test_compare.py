@@ -61,7 +61,7 @@ def settings(
 
 
 def comparable(found: RunMeasurement) -> RunMeasurement:
-    """Without what depends on how often the program was run, or is asked for in comparisons only."""
+    """Without what depends on how often the program was run, or that only comparisons ask for."""
     counts = {name: count for name, count in found.counts.items() if "runs" not in name}
     return replace(found, counts=counts, edge_quality=None)
 

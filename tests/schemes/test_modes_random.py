@@ -25,7 +25,7 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
 from simprof.profiler.schemes.pp.options import RootEdge
-from simprof.profiler.schemes.ppp import Numbering
+from simprof.profiler.schemes.ppp.options import ValuePlaces
 from simprof.profiler.schemes.ppp.predicted import PredictedPlan
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import make_plan, planned_modes
@@ -101,7 +101,7 @@ def random_options(rng: random.Random) -> SchemeOptions:
         length=rng.choice((2, 2, 3, 4, 5, 10)),
         global_cold=rng.choice((0.0, 0.1, 5.0, 30.0)),
         hot_limit=rng.choice((0, 2, 4000)),
-        numbering=rng.choice(list(Numbering)),
+        numbering=rng.choice(list(ValuePlaces)),
         tested=rng.random() < 0.3,
         no_pushing=rng.random() < 0.5,
         skip=rng.choice((0.0, 0.0, 75.0)),

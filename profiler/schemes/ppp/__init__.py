@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.schemes.definition import (
     LAYOUT,
@@ -19,25 +17,10 @@ from simprof.profiler.schemes.definition import (
     flag,
     registers_of_paths,
 )
+from simprof.profiler.schemes.ppp.options import GLOBAL, ValuePlaces
 from simprof.profiler.schemes.tpp import COLD, FIRST, LOOP, percentage
 from simprof.simulator.errors import UsageError
 
-
-class Numbering(StrEnum):
-    """How paths are numbered, and where their numbers' increments are."""
-
-    TREE = "tree"  # the hottest way on has value 0; values are moved off a spanning tree (EPP 3.3)
-    EDGES = "edges"  # the same values, each on its own edge
-    EPP = "epp"  # EPP's, moved off a spanning tree, as `tpp` does
-
-
-GLOBAL = percentage(
-    name="global_cold",
-    default=0.1,
-    help="percentage of the program's path executions below which an edge is cold in any routine; "
-    "0: cold edges are left out as tpp does.",
-    metavar="G",
-)
 LIMIT = SchemeOption(
     name="hot_limit",
     kind=int,
@@ -52,7 +35,7 @@ LIMIT = SchemeOption(
 )
 NUMBERING = choice(
     "numbering",
-    Numbering.TREE,
+    ValuePlaces.TREE,
     "the hottest way on adds 0, and values are moved off a spanning tree; each stays on its own "
     "edge; or EPP's numbers, as tpp.",
 )

@@ -44,7 +44,7 @@ from simprof.profiler.graphs.spanning import (
 from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.placement import Placement
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.ppp import GLOBAL, Numbering
+from simprof.profiler.schemes.ppp.options import GLOBAL, ValuePlaces
 from simprof.profiler.schemes.ppp.poisoning import PracticalGraphs
 from simprof.profiler.schemes.ppp.predicted import PredictedPlan, predict
 from simprof.profiler.schemes.tpp.obvious import ObviousPaths
@@ -60,7 +60,7 @@ class Parts(NamedTuple):
     unit_flow: int  # Paths that the program executes by the edge profile
     share: float = 0.1  # Percent of these below which an edge is cold
     limit: int = 4000  # Most hot paths of a routine
-    numbering: Numbering = Numbering.TREE
+    numbering: ValuePlaces = ValuePlaces.TREE
     tested: bool = False  # Whether counts test for poison, which is free otherwise
     no_pushing: bool = False  # Whether code stays on its side of cold edges
     skip: float = 75.0  # Percent of definite flow from which on a routine is left out
@@ -147,10 +147,10 @@ class PracticalDrafter(Drafter):
     def numbered(
         self, kept: Dag, obvious: ObviousPaths
     ) -> tuple[PathNumbering, SpanningTree, ChordIncrements]:
-        if self.parts.numbering is Numbering.EPP:
+        if self.parts.numbering is ValuePlaces.EPP:
             return super().numbered(kept, obvious)
         columns, numbering = kept.columns, number_by_weight(kept, self.profile)
-        if self.parts.numbering is Numbering.TREE:
+        if self.parts.numbering is ValuePlaces.TREE:
             tree = dag_tree(kept, tree_weights(obvious, self.weights))
             return numbering, tree, chord_increments(tree, numbering.values)
         ends = tuple(zip(columns.source, columns.target, strict=True))
@@ -202,7 +202,7 @@ def plan_ppp(
     `weights` are those of the edge profile, but BL94's heuristic for EPP's numbering.
     """
     profile, limits = measured(cfg, edge_counts), (path_limit, total_limit)
-    if weights is None and parts.numbering is not Numbering.EPP:
+    if weights is None and parts.numbering is not ValuePlaces.EPP:
         weights = profile
     if parts.skip:
         known, share = given_weights(cfg, weights), exactly(parts.skip)

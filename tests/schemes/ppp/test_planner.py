@@ -15,7 +15,7 @@ from simprof.profiler.graphs.numbering import number_by_weight
 from simprof.profiler.plan.actions import Execution, SetRegister
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.ppp import Numbering
+from simprof.profiler.schemes.ppp.options import ValuePlaces
 from simprof.profiler.schemes.ppp.planner import Parts, PppPlan, plan_ppp
 from simprof.profiler.schemes.ppp.predicted import PredictedPlan
 from simprof.profiler.schemes.tpp.actions import CountHotPath, Poison
@@ -24,10 +24,10 @@ from simprof.profiler.schemes.tpp.planner import plan_tpp
 from tests.oracles import practical
 from tests.oracles.brute import random_graph, random_walk
 from tests.oracles.tpp import Key, ending, hot_paths, tally, uncounted_paths
-from tests.schemes.tpp.test_planner import check_plan, crossings, routine
 from tests.support.figures import edge, letters, named, walk
+from tests.support.targeted import check_plan, crossings, routine
 
-NOTHING = Parts(0, 0.0, 0, Numbering.EPP, True, True, 0.0)
+NOTHING = Parts(0, 0.0, 0, ValuePlaces.EPP, True, True, 0.0)
 
 
 def some_walks(rng: random.Random, cfg: ControlFlowGraph) -> list[tuple[int, ...]]:
@@ -47,7 +47,7 @@ def parts_of(rng: random.Random, cfg: ControlFlowGraph, counts: Sequence[int]) -
         unit_flow=unit_flow(cfg, counts) * rng.choice([1, 1, 3]),
         share=rng.choice([0.0, 0.1, 2.0, 10.0, 30.0]),
         limit=rng.choice([0, 0, 1, 3, 4000]),
-        numbering=rng.choice(list(Numbering)),
+        numbering=rng.choice(list(ValuePlaces)),
         tested=rng.random() < 0.25,
         no_pushing=rng.random() < 0.5,
         skip=0.0,
@@ -311,7 +311,7 @@ def test_the_hottest_way_adds_nothing(seed: int) -> None:
     cfg = routine(rng)
     walks = skewed_walks(rng, cfg)
     counts = crossings(cfg, walks)
-    parts = Parts(unit_flow(cfg, counts), numbering=Numbering.EDGES, skip=0.0)
+    parts = Parts(unit_flow(cfg, counts), numbering=ValuePlaces.EDGES, skip=0.0)
     plan = planned(cfg, counts, parts, cold=0, loop=0)
     flow = plan.dag.edge_weights(counts)
     for vertex in plan.dag.topological:
