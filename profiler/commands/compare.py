@@ -18,6 +18,7 @@ from simprof.profiler.commands.modes import (
     refuse_unused,
     scheme_options,
     settings,
+    tell_left_out,
 )
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.request.weights import Weights
@@ -53,12 +54,14 @@ def compare_command(
     variables and clock that it sees with `simprof run`.
     """
     scheme = collect(chosen, weights)
-    wanted = settings(modes or all_modes(chosen["replay"] is not None), scheme)
+    taken, left_out = (modes, ()) if modes else all_modes(chosen["replay"] is not None)
+    wanted = settings(taken, scheme)
     refuse_unused([setting.mode for setting in wanted])
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, chosen["html"], inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
     request = replace(request, contexts=program_options.contexts(chosen))
+    tell_left_out(left_out)
     with program_options.watched(request, program_options.progress(chosen)) as watched:
         from simprof.profiler.session.session import compare_program
 

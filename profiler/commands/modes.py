@@ -32,6 +32,7 @@ from simprof.profiler.schemes.mode_options import (
     read,
     shared_options,
 )
+from simprof.profiler.schemes.others import BrokenScheme
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -118,15 +119,19 @@ def mode_option(text: str) -> Decorator:
     return several("--mode", "modes", modes, METAVAR, f"{text}; repeatable, or with commas.")
 
 
-def all_modes(replaying: bool = False) -> tuple[ModeSetting, ...]:
-    """Return all modes that instrument and work; say on stderr which others are left out.
+def all_modes(replaying: bool = False) -> tuple[tuple[ModeSetting, ...], tuple[BrokenScheme, ...]]:
+    """Return all modes that instrument and work, and which others are left out.
 
     `replaying`: as for `registry.tried_modes`.
     """
     working, failing = registry.tried_modes(replaying)
+    return tuple(map(read, working)), failing
+
+
+def tell_left_out(failing: Iterable[BrokenScheme]) -> None:
+    """Say on stderr which modes are left out, once nothing else is wrong with the command."""
     for scheme in failing:
         streams.write(streams.STDERR, f"simprof: left out: {scheme.reason}\n")
-    return tuple(map(read, working))
 
 
 def settings(chosen: Iterable[ModeSetting], shared: SchemeOptions) -> tuple[Setting, ...]:

@@ -465,7 +465,7 @@ def basis_after_run(request: RunRequest, settings: Sequence[Setting]) -> Basis:
     guest = replace(request.guest, heap_start=heap_start(without.recovered.program))
     request = replace(request, guest=guest)
     # all routines of the run: a selection may leave out some of those that are counted first
-    guides = judges(settings) if needs_path_counts(settings) else []
+    guides = judges([each for each in settings if needs_path_counts((each,))])
     schemes = (NO_SCHEME, *guides)
     observation = observe(request, schemes, without.discoveries)
     seen = shared_targets(observation.program, observation.discoveries)

@@ -24,6 +24,7 @@ from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.cost_model import own_code
 from simprof.profiler.schemes.kiter.actions import AddAccumulators
+from simprof.profiler.schemes.pref.actions import CountPreferred
 from simprof.profiler.schemes.registry import generators
 from simprof.profiler.schemes.tracing.actions import WriteTarget
 from simprof.simulator.binary.program import MachineKind
@@ -35,7 +36,9 @@ LIMITS = (
     *(0, 1, 255, 256, 1023, 1024, 4095, 4096, 4097, 5000, 1 << 20, (1 << 20) + 1),
     *((1 << 31) - 1, 1 << 31, (1 << 32) + 5, 7 << 40, -1, -4096, -4097, -(1 << 20)),
 )
-CONSTANTS = ("constant", "start", "value", "bits", "number", "counter")
+CONSTANTS = ("constant", "start", "value", "bits", "number", "counter", "index")
+SHIFTS = (0, 1, 3, 12, 13, 14, 31)
+"""Numbers of bits that a `CountPreferred` shifts or masks by."""
 ROUNDS = 12
 
 
@@ -51,6 +54,8 @@ def varied(action: Action, chance: random.Random) -> Action:
     given: Any = action
     names = {field.name for field in fields(given)}.intersection(CONSTANTS)
     changed = {name: chance.choice(LIMITS) for name in sorted(names)}
+    if isinstance(action, CountPreferred):
+        changed["bits"] = chance.choice(SHIFTS)
     if "width" in {field.name for field in fields(given)}:
         changed = {name: abs(value) for name, value in changed.items()}
     varied_action: Action = replace(given, **changed)

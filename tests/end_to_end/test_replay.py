@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler import cli
 from simprof.profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -17,9 +18,10 @@ from simprof.profiler.request.request import (
     Selection,
     Setting,
 )
+from simprof.profiler.schemes import registry
 from simprof.profiler.session.session import observe
 from tests.conftest import FIXTURES
-from tests.support.replay import PROGRAMS, measured, settings
+from tests.support.replay import PROGRAMS, measured, replayed_modes, settings
 from tests.support.turns import first
 
 WIDTHS = ("v9", "v8plus", "v8")
@@ -67,6 +69,19 @@ def test_replay_with_exceptions_and_signals(
     language = "c++" if source.endswith(".cc") else "c"
     program = compile_c(SOURCES / source, ("-O1", "-lm"), width=width, language=language)
     check(program, arguments, tmp_path)
+
+
+@pytest.mark.parametrize("mode", [m for m in registry.modes() if m not in replayed_modes()])
+def test_modes_that_depend_on_order_are_refused(
+    mode: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    recording = str(tmp_path / "recording")
+    assert cli.run(["record", str(FIXTURES / "bin/v9/control.elf"), "-o", recording]) == 0
+    capfd.readouterr()
+    assert cli.run(["run", f"--mode={mode}", "--replay", recording]) == 125
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"mode {mode} depends on the order of events of all routines" in line
+    assert "run the program without --replay" in line
 
 
 def test_selected_routines(tmp_path: Path) -> None:

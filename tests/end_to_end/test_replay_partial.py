@@ -18,10 +18,10 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
-from simprof.profiler.schemes import registry
 from simprof.profiler.session.session import compare_program, observe
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
+from tests.support.replay import replayed_modes
 from tests.support.turns import first
 
 PROGRAMS = {"pointers": (), "calls": ("7",), "deep": ("2000",), "nonlocal": (), "signals": ()}
@@ -29,8 +29,8 @@ CUTS = (0.3, 0.6, 0.95)
 
 
 def settings() -> list[Setting]:
-    """Every mode, with arrays, and paths with hash tables as well."""
-    made = [Setting(mode, mode, SchemeOptions()) for mode in registry.modes()]
+    """Every mode that recordings have enough for, with arrays; hash tables of paths as well."""
+    made = [Setting(mode, mode, SchemeOptions()) for mode in replayed_modes()]
     hashed = SchemeOptions(table=TableChoice.HASH)
     return [*made, Setting("hashed pp", "pp", hashed)]
 

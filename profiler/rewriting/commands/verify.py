@@ -19,6 +19,7 @@ from simprof.profiler.commands.modes import (
     refuse_unused,
     scheme_options,
     settings,
+    tell_left_out,
 )
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
@@ -109,9 +110,13 @@ def verify_command(
     if given is not None and not os.access(given, os.R_OK):
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
     selection = options.selection(chosen)
-    taken, omitted = _modes(modes, selection, scheme, without_run=chosen["without_run"])
+    named, left_out = (modes, ()) if modes else all_modes()
+    taken, omitted = _modes(
+        named, selection, scheme, without_run=chosen["without_run"], refuses=bool(modes)
+    )
     verified = settings(taken, scheme)
     refuse_unused(mode.mode for mode in taken)
+    tell_left_out(left_out)
 
     ready_engine(chosen["progress"])
     from simprof.profiler.profiles.cache_files import is_wanted
@@ -163,14 +168,17 @@ def verify_command(
 
 
 def _modes(
-    named: tuple[ModeSetting, ...] | None,
+    modes: tuple[ModeSetting, ...],
     selection: Selection,
     options: SchemeOptions,
     *,
     without_run: bool,
+    refuses: bool,
 ) -> tuple[tuple[ModeSetting, ...], dict[str, str]]:
-    """Return the modes to verify, and those that are left out with the reason."""
-    modes = named or all_modes()
+    """Return the modes to verify, and those that are left out with the reason.
+
+    `refuses`: whether there must be none of these, as the user has named the modes.
+    """
     guided = without_run and options.edge_profile is None
     omitted: dict[str, str] = {}
     for mode in modes:
@@ -179,7 +187,7 @@ def _modes(
             omitted[mode.name] = NEEDS_ALL
         elif scheme.guided and guided:
             omitted[mode.name] = guide_lacks(scheme)
-    if named and omitted:
+    if refuses and omitted:
         name, why = next(iter(omitted.items()))
         raise UsageError(f"{name}: {why}")
     return tuple(mode for mode in modes if mode.name not in omitted), omitted

@@ -168,23 +168,25 @@ def call_cost(machine: MachineKind, name: str, visits: tuple[tuple[int, bool], .
     return executed(emit_routine(machine, name), outcomes)
 
 
-def _sequences_of(plan: InstrumentationPlan) -> tuple[Sequences, bool]:
-    """Return the sequences of a plan, and whether roots are in buckets."""
+def _emit_of(plan: InstrumentationPlan) -> Emit | None:
+    """Return one of the plan's actions that emit; None if no path of the routine ever ends."""
     actions = chain.from_iterable(plan.actions.values())
-    emit = next(action for action in actions if isinstance(action, Emit))
-    return emit.sequences, emit.hashed
+    return next((action for action in actions if isinstance(action, Emit)), None)
 
 
 def _counted(plan: InstrumentationPlan, counts: Mapping[int, int]) -> Iterator[Counted]:
     """Yield what happened when each node was counted first."""
-    sequences, hashed = _sequences_of(plan)
-    forest = SlabForest(sequences, BUCKETS if hashed else 0)
+    emit = _emit_of(plan)
+    if emit is None:
+        return iter(())
+    forest = SlabForest(emit.sequences, BUCKETS if emit.hashed else 0)
     return map(forest.count, counts)
 
 
 def table_cost(machine: MachineKind, plan: InstrumentationPlan, counts: Mapping[int, int]) -> int:
     """Return what the routines execute, by the nodes that they counted in this order first."""
-    total, root = 0, ROOT_HASHED if counts and _sequences_of(plan)[1] else ROOT
+    emit = _emit_of(plan)
+    total, root = 0, ROOT_HASHED if emit is not None and emit.hashed else ROOT
     for (is_root, visits), count in zip(_counted(plan, counts), counts.values(), strict=True):
         name = root if is_root else CHILD
         again = tuple((passed, False) for passed, _ in visits)
@@ -202,8 +204,9 @@ def read_table(
     plan: InstrumentationPlan, layout: CounterLayout, read: ReadMemory
 ) -> dict[int, int]:
     """Return the counts of nodes in memory, by number."""
-    sequences, _ = _sequences_of(plan)
-    counts: dict[int, int] = {}
+    emit, counts = _emit_of(plan), dict[int, int]()
+    if emit is None:
+        return counts
     roots = _words(read(layout.path_base, COUNTER_SIZE * plan.path_counters))
     # Nodes whose parents have these codes
     work = [(0, node) for node in roots]
@@ -211,7 +214,7 @@ def read_table(
         parent, node = work.pop()
         if node:
             number, count, child, following = _words(read(node, NODE_SIZE))
-            code = sequences.extended(parent, number)
+            code = emit.sequences.extended(parent, number)
             work += [(parent, following), (code, child)]
             if count:
                 counts[code - 1] = count
