@@ -143,7 +143,7 @@ class _Listing:
         if plan.constants:
             yield f"  constants: {len(plan.constants)} at {layout.constants:#x}"
         for number, counter in enumerate(plan.named_counters, 1):
-            yield f"  {counter} paths: counter at {layout.path_counter(-number):#x}"
+            yield f"  {counter}: counter at {layout.path_counter(-number):#x}"
         if plan.edge_counters:
             yield f"  event counters: {plan.edge_counters} at {layout.edge_base:#x}"
 
@@ -293,24 +293,43 @@ def _count(number: int, noun: str) -> str:
 def render_runtime(
     machine: MachineKind, called: Collection[str], more: Sequence[Routines] = ()
 ) -> str:
-    """Return the paragraph with the routines whose symbols are in `called`; nothing for none.
+    """Return the paragraph with the routines whose symbols are in `called`, and those that these
+    call; nothing for none.
 
     `more`: The run-time code of the scheme (`schemes.definition.SchemeCode.routines`).
     """
     disassembler = Disassembler(machine is not MachineKind.SPARCV8)
-    shown = [
-        line
-        for assembly in runtime_code(machine, more)
-        for line in _listed(assembly, called, disassembler)
-    ]
+    assemblies = runtime_code(machine, more)
+    calls = [call for assembly in assemblies for call in _calls(assembly)]
+    reached, before = set(called), 0
+    while len(reached) > before:
+        before = len(reached)
+        reached.update(target for name, target in calls if name in reached)
+    shown = [line for each in assemblies for line in _listed(each, reached, disassembler)]
     return "\n".join([RUNTIME_HEADING, *shown]) + "\n" if shown else ""
+
+
+def _symbols(assembly: Assembly) -> dict[int, str]:
+    """Return the routines by address; one reaches from its symbol to the next one."""
+    return {address: name for name, address in assembly.labels.items() if "." not in name}
+
+
+def _calls(assembly: Assembly) -> Iterator[tuple[str, str]]:
+    """Yield which routine calls which."""
+    symbols, name = _symbols(assembly), ""
+    for index, instruction in enumerate(assembly.instructions):
+        address = assembly.base + 4 * index
+        name = symbols.get(address, name)
+        target = (address + 4 * instruction.word) & 0xFFFFFFFF
+        if instruction.word >> 30 == 1 and target in symbols:
+            yield name, symbols[target]
 
 
 def _listed(
     assembly: Assembly, called: Collection[str], disassembler: Disassembler
 ) -> Iterator[str]:
-    """Yield the lines of the called routines; one reaches from its symbol to the next one."""
-    symbols = {address: name for name, address in assembly.labels.items() if "." not in name}
+    """Yield the lines of the called routines."""
+    symbols = _symbols(assembly)
     is_called = in_slot = False
     for index, instruction in enumerate(assembly.instructions):
         address = assembly.base + 4 * index

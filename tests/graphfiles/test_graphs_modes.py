@@ -39,7 +39,8 @@ def answer(document: dict[str, Any], mode: str, **options: Any) -> dict[str, Any
 @pytest.mark.parametrize("document", [KITER_1, TPP_7], ids=lambda each: each["name"])
 def test_every_mode_answers_with_the_run_object(mode: str, document: dict[str, Any]) -> None:
     result = answer(document, mode)
-    optional = {"paths", "blocks", "lost", "definite_flow", "attribution"}
+    optional = {"paths", "blocks", "lost", "definite_flow", "attribution", "estimate"}
+    assert result.get("estimate") == (True if definition(mode).estimates else None)
     assert ("definite_flow" in result) == (mode in ("pp", "bittrace", "pref", "wpp"))
     assert ("attribution" in result) == (definition(mode).judged_by is not None)
     assert set(result) - optional == PLAIN_FIELDS
@@ -227,6 +228,10 @@ def test_enormous_counts_are_exact() -> None:
     many = 10**60
     document = KITER_1 | {"runs": [["1 2 3 5 2 4 5 6", many]]}
     for mode in (*path_modes(), "naive"):
+        if definition(mode).depends_on_order:
+            with pytest.raises(UsageError, match="depend on the order of all activations"):
+                answer(document, mode, table=TableChoice.HASH)
+            continue
         result = answer(document, mode, table=TableChoice.HASH)
         assert result["instructions"]["base"] == 8 * many
         assert result["instructions"]["added"] > many

@@ -26,6 +26,8 @@ QPT_PLACEMENTS = ("redundant", "vertex-optimal", "edge-heuristic", "mixed", "edg
 ARRAY_LIMIT = 10_000
 """Paths of a routine for which an array is always small enough."""
 TRACES = ("witness", "bits", "bytes", "block-trace")
+SYMBOLS = ("wpp", "pap")
+"""Modes that write traces of symbols."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,12 @@ def every_setting(edge_profile: Path) -> list[Setting]:
             numbering="edges",
             no_pushing=True,
         ),
+        "pref": guided,
+        "pref tags": guided.having(everywhere=True, interesting_share=20.0),
+        "pref all": guided.having(everywhere=True, interesting_share=20.0, fall_back=True),
+        "kblpp": SchemeOptions(),
+        "kblpp 4": SchemeOptions(length=4),
+        "kblpp hash": SchemeOptions(table=hashed),
         "kiter 1": SchemeOptions(iterations=1),
         "kiter 2": SchemeOptions(iterations=2),
         "kiter 3": SchemeOptions(iterations=3),
@@ -103,6 +111,15 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "qpt2 scavenged": SchemeOptions(registers="scavenged"),
         "qpt stolen": SchemeOptions(registers="stolen"),
         "qpt2 stolen": SchemeOptions(registers="stolen"),
+        "sampled": SchemeOptions(interval=3),
+        "sampled whole": SchemeOptions(interval=1),
+        "sampled hash": SchemeOptions(table=hashed),
+        "sampled duplicated": SchemeOptions(interval=3, duplicated=True),
+        "sampled duplicated whole": SchemeOptions(interval=1, duplicated=True),
+        "pep": SchemeOptions(tick=20, samples=3, stride=2),
+        "pep whole": SchemeOptions(tick=1, samples=1, stride=1),
+        "pep hash": SchemeOptions(table=hashed),
+        **{mode: SchemeOptions() for mode in SYMBOLS},
         **{mode: SchemeOptions() for mode in ("naive", "calls", "calls-optimal", *TRACES)},
         **{f"{mode} addresses": SchemeOptions(addresses=True) for mode in ("witness", "bits")},
     }
@@ -124,9 +141,16 @@ def check_added(
     stack_pointers: bool = False,
     only: Sequence[str] = (),
 ) -> dict[str, Replay]:
-    """Compare every setting (of those in `only`, if any); return what the replays did, by name."""
+    """Compare every setting (of those in `only`, if any); return what the replays did, by name.
+
+    Replays follow one copy of a routine: settings with two are left out.
+    """
     profile = save_edges(path, arguments, stdin, directory)
-    settings = [s for s in every_setting(profile) if not only or s.name in only]
+    settings = [
+        setting
+        for setting in every_setting(profile)
+        if (not only or setting.name in only) and not setting.options.given("duplicated")
+    ]
     simulated = simulate_settings(path, arguments, stdin, directory=directory, settings=settings)
     log = trace(path, arguments, stdin, directory=directory, stack_pointers=stack_pointers)
     graphs = simulated.observation.recovered.routines
@@ -135,15 +159,15 @@ def check_added(
 
 
 def save_edges(path: Path, arguments: Sequence[str], stdin: bytes, directory: Path) -> Path:
-    """Return a saved edge profile of a run, which guides `tpp`.
+    """Return a saved profile of a run, whose edges guide `tpp` and `ppp`, and its paths `pref`.
 
     It is what the run that is checked compares its own counts with.
     """
-    only_edges = Setting("edges", "edges", SchemeOptions())
+    paths = Setting("pp", "pp", SchemeOptions())
     measured = simulate_settings(
-        path, arguments, stdin, directory=directory, settings=[only_edges], self_check=False
+        path, arguments, stdin, directory=directory, settings=[paths], self_check=False
     ).measurements
-    save(measured["edges"], directory / "edges.prof")
+    save(measured["pp"], directory / "edges.prof")
     return directory / "edges.prof"
 
 
@@ -153,10 +177,16 @@ def compare(simulated: Simulated, setting: Setting, logged: Logged, width: str) 
     measured: RunMeasurement = simulated.measurements[setting.name]
     everything = dict.fromkeys(observation.events)
     text = render_code(observation.recovered, everything, setting, UNFOLDED)
-    replay = Replay(observation.recovered.routines, read(text), width)
+    (scheme,) = (each for each in observation.schemes if each.name == setting.name)
+    constants = {}
+    for number, events in observation.events.items():
+        plan = scheme.routine_plan(number)
+        assert plan is not None
+        constants[events.cfg.address] = plan.plan.constants
+    replay = Replay(observation.recovered.routines, read(text), width, constants)
     total = replay.run(logged.steps)
     assert measured.base == logged.instructions, setting.name
-    if setting.mode in TRACES:
+    if setting.mode in (*TRACES, *SYMBOLS):
         assert measured.sizes["trace_bits"] == 8 * len(replay.trace) - replay.padding, setting.name
         assert measured.sizes.get("address_bits", 0) == 8 * len(replay.addresses), setting.name
     else:

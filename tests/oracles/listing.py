@@ -19,7 +19,10 @@ GENERATED = re.compile(r"^  \+      ?(\S.*)$")
 STUB = re.compile(r"^  stub \d+, from ")
 COPIED = re.compile(r"^     copied  \S")
 REGISTER = re.compile(r"^  path register: (.*)$")
-COUNTERS = re.compile(r"^  (path counters|cold paths|event counters): (.*)$")
+COUNTERS = re.compile(
+    r"^  (path counters|cold paths|uninteresting paths|path \d+|no path|event counters): (.*)$"
+)
+CONSTANTS = re.compile(r"^  constants: (\d+) at (0x[0-9a-f]+)$")
 TABLE = re.compile(r"^hash table at (0x[0-9a-f]+)$")
 LABEL = re.compile(
     r"^   (0x[0-9a-f]+ is reached here by transfers|stub \d+ is reached here from \S.*):$"
@@ -71,12 +74,16 @@ class Piece:
 
 @dataclass
 class ListedRoutine:
-    """One routine; `originals` are by block: its own instructions, in order."""
+    """One routine; `originals` are by block: its own instructions, in order.
+
+    `constants`: how many words its code only reads, and where.
+    """
 
     name: str
     address: int
     registers: str | None = None
     table: int | None = None
+    constants: tuple[int, int] | None = None
     pieces: list[Piece] = field(default_factory=list)
     originals: dict[str, list[str]] = field(default_factory=dict)
 
@@ -162,6 +169,8 @@ def _is_other(routine: ListedRoutine, line: str) -> bool:
     elif counters := COUNTERS.match(line):
         if table := TABLE.match(counters[2]):
             routine.table = int(table[1], 16)
+    elif constants := CONSTANTS.match(line):
+        routine.constants = int(constants[1]), int(constants[2], 16)
     else:
         return any(known.match(line) for known in (LABEL, COPIED, HASHING))
     return True

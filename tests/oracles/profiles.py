@@ -19,8 +19,11 @@ from simprof.profiler.request.request import Setting
 from simprof.profiler.schemes.kiter.choice import GIVEN_UP
 from simprof.profiler.schemes.kiter.nested import NestedPlan
 from simprof.profiler.schemes.kiter.planner import GivenUpPlan
+from simprof.profiler.schemes.ppp.planner import PppPlan
+from simprof.profiler.schemes.ppp.predicted import PredictedPlan
+from simprof.profiler.schemes.pref.planner import PrefPlan
 from simprof.profiler.trace.regeneration import regenerate
-from tests.oracles import tpp
+from tests.oracles import practical, tpp
 from tests.oracles.brute import Path, branch_windows, split, split_sequences
 from tests.oracles.collapsed import OuterPath, every_loop, levels, split_outer
 from tests.oracles.exact import Simulated, early_of, edges_of
@@ -53,6 +56,8 @@ def check_profiles(
 ) -> None:
     """Compare every routine under every setting."""
     observation, walks = simulated.observation, walks_of(steps)
+    graphs = [events.cfg for events in observation.events.values()]
+    begun = sum(practical.begun_paths(cfg, _edge_counts(cfg, walks[cfg.address])) for cfg in graphs)
     for setting, scheme in zip(settings, observation.schemes, strict=True):
         measured = simulated.measurements[setting.name]
         found = {routine.address: routine for routine in measured.routines}
@@ -61,7 +66,9 @@ def check_profiles(
             routine, own = found[events.cfg.address], walks[events.cfg.address]
             place = f"{setting.name}: {events.cfg.name}"
             _check_edges(events.cfg, routine, own, place)
-            _check_paths(measured, scheme.routine_plan(number), events.cfg, routine, own, place)
+            plan = scheme.routine_plan(number)
+            assert getattr(plan, "unit_flow", begun) == begun, place
+            _check_paths(measured, plan, events.cfg, routine, own, place)
 
 
 def _check_edges(cfg: ControlFlowGraph, routine: RoutineProfile, walks: Walks, place: str) -> None:
@@ -107,10 +114,68 @@ def _check_paths(
             cut, k = plan.cut_edges, plan.length
             expected = _paths(walks, lambda walk: split_sequences(cfg, walk, cut, k))
             assert _found(cfg, routine) == expected, place
-        case "tpp":
+        case "ppp" if isinstance(plan, PredictedPlan):
+            _check_predicted(measured, plan, cfg, routine, walks, place)
+        case "tpp" | "ppp":
             _check_targeted(measured, plan, cfg, routine, walks, place)
+        case "pref":
+            _check_preferred(measured, plan, cfg, routine, walks, place)
+        case "wpp":
+            assert _found(cfg, routine) == _pieces(cfg, plan, walks), place
+        case "sampled" | "pep":
+            _check_sampled(measured, plan, cfg, routine, walks, place)
         case _:
             assert not routine.path_counts, place
+
+
+def _check_preferred(
+    measured: RunMeasurement,
+    plan: PrefPlan,
+    cfg: ControlFlowGraph,
+    routine: RoutineProfile,
+    walks: Walks,
+    place: str,
+) -> None:
+    """`pref`: interesting paths are exact, and so are all paths where others are hashed."""
+    expected = Counter(_paths(walks, lambda walk: split(cfg, walk, plan.cut_edges)))
+    found = _found(cfg, routine)
+    for path, count in found.items():
+        assert count <= expected[path] if path.partial else count == expected[path], place
+    missed = [count for path, count in expected.items() if not (path.partial or path in found)]
+    total = sum(count for path, count in expected.items() if not path.partial)
+    share = Fraction(str(measured.options["interesting_share"]))
+    hashed = measured.options["fall_back"]
+    assert not any(hashed or 100 * count >= share * total for count in missed), place
+
+
+def _check_sampled(
+    measured: RunMeasurement,
+    plan: Any,
+    cfg: ControlFlowGraph,
+    routine: RoutineProfile,
+    walks: Walks,
+    place: str,
+) -> None:
+    """`sampled`, `pep`: none of the paths has too many samples, and each is one at the interval 1.
+
+    `tests/schemes/sampling` has which ones are samples.
+    """
+    expected, found = _pieces(cfg, plan, walks), _found(cfg, routine)
+    assert all(count <= expected[path] for path, count in found.items()), place
+    names = {"sampled": ("interval",), "pep": ("tick", "samples", "stride")}[measured.mode]
+    if all(measured.options[name] == 1 for name in names):
+        whole = {path: count for path, count in expected.items() if not path.partial}
+        assert {path: count for path, count in found.items() if not path.partial} == whole, place
+
+
+def _pieces(cfg: ControlFlowGraph, plan: Any, walks: Walks) -> Counter[Path]:
+    """Cut every activation where the plan's paths end."""
+    ended = tpp.ending(cfg, plan.cut_edges, getattr(plan, "split_edges", ()))
+    found: Counter[Path] = Counter()
+    for walk, count in walks.items():
+        for piece in tpp.pieces(cfg, walk, ended):
+            found[Path(piece.blocks, piece.edges, not piece.finished)] += count
+    return found
 
 
 def _paths(walks: Walks, cut: Callable[[tuple[int, ...]], list[Path]]) -> dict[Path, int]:
@@ -167,7 +232,12 @@ def _check_targeted(
     walks: Walks,
     place: str,
 ) -> None:
-    """`tpp`: counted paths are exact; rebuilt ones are never too few; the rest is cold."""
+    """`tpp`, `ppp`: counted paths are exact; rebuilt ones are never too few; the rest is cold.
+
+    Where `ppp` moved code past cold edges, counted paths have too many by at most what it says.
+    """
+    pushed = plan.pushed if isinstance(plan, PppPlan) else 0
+    over = 0
     ended = tpp.ending(cfg, plan.cut_edges, plan.split_edges)
     whole: Counter[Key] = Counter()
     unfinished: Counter[Key] = Counter()
@@ -182,8 +252,10 @@ def _check_targeted(
         elif plan.is_obvious(path.id):
             assert path.count >= whole[key], place
         else:
-            assert path.count == whole[key], place
+            assert path.count >= whole[key], place
+            over += path.count - whole[key]
         counted |= set() if path.partial else {key}
+    assert over <= pushed, place
     missed = set(whole) - counted
     if plan.num_paths <= MOST_PATHS:
         is_literal = measured.options.get("literal_cold")
@@ -197,14 +269,52 @@ def _check_cold(
     plan: Any, cfg: ControlFlowGraph, walks: Walks, measured: RunMeasurement, place: str
 ) -> None:
     """The edges left out, if any are, are the rarely taken ones of this very run."""
+    counts = _edge_counts(cfg, walks)
+    bodies = [loop.body for loop in plan.disconnection.loops]
+    percent = Fraction(str(measured.options.get("cold", 5)))
+    if not isinstance(plan, PppPlan):
+        assert plan.cold in (frozenset(), tpp.locally_cold(cfg, counts, percent, bodies)), place
+        return
+    share = Fraction(str(measured.options.get("global_cold", 0.1)))
+    # Where there are too many hot paths, the share is doubled.
+    shares = [share, *((share or Fraction(1, 10)) * 2**k for k in range(1, 12))]
+    flow = plan.unit_flow
+    cold = [practical.cold_edges(cfg, counts, flow, percent, each, bodies) for each in shares]
+    assert set(plan.cold) in cold or not (share or plan.cold), place
+
+
+def _check_predicted(
+    measured: RunMeasurement,
+    plan: PredictedPlan,
+    cfg: ControlFlowGraph,
+    routine: RoutineProfile,
+    walks: Walks,
+    place: str,
+) -> None:
+    """`ppp` in a routine that it leaves out: its paths are definite flow, a large enough share."""
+    counts, cut = _edge_counts(cfg, walks), plan.cut_edges
+    found = {(_blocks(cfg, path), path.edges): path.count for path in routine.path_counts}
+    assert len(found) == len(routine.path_counts), place
+    told = {key: practical.definite_flow(cfg, counts, cut, key) for key in found}
+    assert found == told and all(told.values()), place
+    ended = tpp.ending(cfg, cut, ())
+    whole: Counter[Key] = Counter()
+    for walk, count in walks.items():
+        for piece in tpp.pieces(cfg, walk, ended):
+            whole[piece.key] += count if piece.finished else 0
+    assert not any(
+        practical.definite_flow(cfg, counts, cut, key) for key in set(whole) - set(found)
+    )
+    share = Fraction(str(measured.options.get("skip", 75)))
+    assert share and 100 * sum(found.values()) >= share * whole.total(), place
+
+
+def _edge_counts(cfg: ControlFlowGraph, walks: Walks) -> list[int]:
     crossed: Counter[int] = Counter()
     for walk, count in walks.items():
         for edge in walk:
             crossed[edge] += count
-    counts = [crossed[edge.id] for edge in cfg.edges]
-    bodies = [loop.body for loop in plan.disconnection.loops]
-    percent = Fraction(str(measured.options.get("cold", 5)))
-    assert plan.cold in (frozenset(), tpp.locally_cold(cfg, counts, percent, bodies)), place
+    return [crossed[edge.id] for edge in cfg.edges]
 
 
 def _blocks(cfg: ControlFlowGraph, path: PathCount) -> tuple[int, ...]:

@@ -1,12 +1,12 @@
 """How many instructions a scheme's code executes: the printed code, run along a logged run.
 
-An oracle for `added` that takes from the product the listing (`simprof cfg --code`) and the graphs
-that name its edges, and nothing else. Steps come from qemu-user's log (`steps`). Where a step
-passes a piece of code, the piece's printed instructions are executed by the interpreter of
-`sparc_text`, on registers of the activation's own, and so are the run-time routines that they
-call. So a conditional part counts where its branch leads into it, a hash table fills as the
-program fills it, and a full trace buffer is flushed. One thing is added at the end: the flush of
-what is left in the buffer.
+An oracle for `added` that takes from the product the listing (`simprof cfg --code`), the graphs
+that name its edges, and the constants that plans have in memory, and nothing else. Steps come from
+qemu-user's log (`steps`). Where a step passes a piece of code, the piece's printed instructions are
+executed by the interpreter of `sparc_text`, on registers of the activation's own, and so are the
+run-time routines that they call. So a conditional part counts where its branch leads into it, a
+hash table fills as the program fills it, and a full trace buffer is flushed. One thing is added at
+the end: the flush of what is left in the buffer.
 
 Of the program's own instructions only those that move the register window or %sp are followed.
 A block counts as executed as a whole, even where it ends early (docs/SEMANTICS.md).
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from tests.oracles.listing import ListedRoutine, Listing, Piece, lines_of
+from tests.oracles.listing import ListedRoutine, Listing, Piece
 from tests.oracles.sparc_text import ADDRESSES_FILE, Machine, Program, TextError, signed
 from tests.oracles.sparc_text import Activation as Registers
 from tests.oracles.sparc_text import Step as Execute
@@ -81,9 +81,15 @@ class Replay:
         What was written of addresses of data. Registers are none of the program's, nor are these.
     """
 
-    def __init__(self, graphs: Sequence[ControlFlowGraph], listing: Listing, width: str) -> None:
+    def __init__(
+        self,
+        graphs: Sequence[ControlFlowGraph],
+        listing: Listing,
+        width: str,
+        constants: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
         self.listing = listing
-        self.machine = Machine(width == "v8", initial_words(listing))
+        self.machine = Machine(width == "v8", initial_words(listing, constants or {}))
         self.stack_top = STACK_TOP + (width == "v9")  # biased by 2047
         self.program = Program(listing.runtime, listing.symbols)
         self.routines = {
@@ -304,16 +310,20 @@ def edge_names(graph: ControlFlowGraph) -> dict[str, int]:
     return found
 
 
-def initial_words(listing: Listing) -> dict[int, int]:
+def initial_words(listing: Listing, constants: Mapping[int, Sequence[int]]) -> dict[int, int]:
     """Memory before the run: empty hash tables and an empty trace buffer.
 
     A table begins with two nodes, {key, count, next}: the sentinel, and the dummy whose key no
     path has. Behind them are the addresses of the node counted last, at first the dummy, and of
     the next free node; then 512 heads of chains, at first the sentinel. A node has 8 bytes more
-    than its key.
+    than its key. `constants`: those of routines that have some, by the routine's address.
     """
     words: dict[int, int] = {}
-    for routine in listing.routines.values():
+    for address, routine in listing.routines.items():
+        if routine.constants is not None:
+            count, first = routine.constants
+            numbered = zip(range(count), constants[address], strict=True)
+            words.update({first + 4 * number: word for number, word in numbered})
         if routine.table is None:
             continue
         calls = {line for piece in routine.pieces for line in piece.lines if "hash_count" in line}
@@ -322,7 +332,7 @@ def initial_words(listing: Listing) -> dict[int, int]:
             raise TextError(f"{routine.name}: keys of {sizes} words in one table")
         key = sizes.pop() if sizes else 1
         _empty_table(words, routine.table, key)
-    flush = {line.removeprefix("call ") for line in lines_of(listing) if "trace_flush" in line}
+    flush = {name for name in listing.symbols if name.startswith("trace_flush")}
     if flush:
         units = TRACE_BYTES * (8 if flush == {"trace_flush_bits"} else 1)
         words[TRACE_POSITION] = -units & 0xFFFFFFFF

@@ -254,7 +254,7 @@ def _differing(code: PlacedPlan, predicted: MemoryCounters, found: MemoryCounter
         want, have = predicted.paths.get(number, 0), found.paths.get(number, 0)
         name = f"the counter of path {number}"
         if number < 0:
-            name = f"the {code.plan.named_counters[-1 - number]} counter"
+            name = f"the counter of {code.plan.named_counters[-1 - number]}"
         if want != have:
             yield f"{name} holds {have}, not {want}"
     for number, (want, have) in enumerate(zip(predicted.events, found.events, strict=True)):

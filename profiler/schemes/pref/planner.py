@@ -59,7 +59,7 @@ from simprof.profiler.schemes.pref.numbering import DagPath, IntervalNumbering, 
 from simprof.profiler.schemes.static import by_edge
 from simprof.simulator.values import dataclass
 
-OTHERS = "uninteresting"  # Name of the counter of all paths that are not interesting
+OTHERS = "uninteresting paths"  # Name of the counter of all paths that are not interesting
 NO_PATH = (1 << 32) - 1  # A tag that is no path's number
 
 
@@ -311,7 +311,8 @@ def _instrument(made: PrefPlan) -> InstrumentationPlan:
         first = -size if made.fall_back else 0
         if made.fall_back:
             # counters with names are numbered downwards
-            named = tuple(f"path {paths[index]}" for index in reversed(range(size)))
+            known = reversed(paths[:size])
+            named = tuple("no path" if path == NO_PATH else f"path {path}" for path in known)
             kept, size = (CounterTable.HASH, None), 0
         counting = CountPreferred(0, 0, bits, first, tags, hashed=made.fall_back)
     if known_by is not KnownBy.INDICES:

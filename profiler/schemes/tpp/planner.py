@@ -261,7 +261,7 @@ class Drafter:
         plan = replace(
             instrumentation(replace(placement, actions=actions), size, (kind, addressing)),
             uncounted_entries=graphs.uncounted_entries(placement),
-            named_counters=("cold",) * has_cold,
+            named_counters=("cold paths",) * has_cold,
         )
         return self.made(
             cfg=cfg,
