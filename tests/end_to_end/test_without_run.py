@@ -141,6 +141,10 @@ LEFT_OUT = {
     "programs/signals.c": "qemu ends it at its division by zero (64 bits) or never does (32)",
 }
 """Programs that do not end, or are not whole, or whose output is not their own under qemu."""
+MODES_LEFT_OUT = {"leftover.S": ("kblpp",)}
+"""Modes of programs where only a run shows that control comes back into a routine behind another's
+`restore`: path registers hold nothing then, and `kblpp` goes by them to the nodes of its forest.
+"""
 FOLDERS_LEFT_OUT = ("hostile", "leon")
 """Programs that look for a way out of simprof's files, and such without Linux."""
 SOURCES = sorted(
@@ -186,7 +190,8 @@ def test_every_program_of_the_tests(
     elif source in WITH_LIBRARY:
         modes = in_turn(WITH_LIBRARY.index(source))
     else:
-        modes = list(MODES)
+        left_out = MODES_LEFT_OUT.get(source.name, ())
+        modes = [mode for mode in MODES if mode not in left_out]
     check(Bench(built, tmp_path, GIVEN.get(source.name, ())), modes)
 
 
