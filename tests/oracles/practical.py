@@ -26,7 +26,8 @@ def cold_edges(
     disconnected: Iterable[Collection[int]],
 ) -> set[int]:
     """Edges that are cold by themselves, by the local criterion or by the global one."""
-    live = {e.id for e in cfg.edges if e.source in reachable(cfg) and e.source != e.target}
+    blocks = reachable(cfg)
+    live = {e.id for e in cfg.edges if e.source in blocks and e.source != e.target}
     few = {e for e in live if Fraction(counts[e]) < share * unit_flow / 100}
     return few | locally_cold(cfg, counts, local, disconnected)
 

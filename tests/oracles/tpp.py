@@ -32,7 +32,8 @@ def locally_cold(
     `percent` as often as the block before it (for an exit of `disconnected` loops, given by their
     blocks: as often as the loop was left). Self-loops are on no path. At 0 % no edge is cold.
     """
-    live = {e.id for e in cfg.edges if e.source in reachable(cfg) and e.source != e.target}
+    blocks = reachable(cfg)
+    live = {e.id for e in cfg.edges if e.source in blocks and e.source != e.target}
     if percent == 0:
         return set()
     taken = [e for e in cfg.edges if counts[e.id] > 0]
