@@ -65,8 +65,8 @@ VARIANTS = (
     "kiter:table=hash",
     "kiter:table=hash:k=3",
     "kblpp:k=4",
-    "pref:everywhere:least=5",
-    "pref:everywhere:least=5:fall-back",
+    "pref:least=5:everywhere",
+    "pref:least=5:everywhere:fall-back",
     "kblpp:table=hash",
 )
 # Variants that graphs are enough to tell

@@ -137,7 +137,7 @@ stdin = "a.txt"
     [
         ("modes = [", "is not TOML"),
         ("mods = ['pp']\nsuite = 'micro'", "unknown key 'mods'"),
-        ("suite = 'micro'\nmodes = ['ppp']", "'ppp' is no mode"),
+        ("suite = 'micro'\nmodes = ['pppp']", "'pppp' is no mode"),
         ("suite = 'micro'\nmodes = []", "modes must be a list of texts"),
         ("suite = 'micro'\nweights = [1]", "weights must be a list of texts"),
         ("suite = 'micro'\n[[settings]]\ncold = 200", "percentage from 0 to 100"),

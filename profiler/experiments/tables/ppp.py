@@ -76,6 +76,5 @@ PARTS = TableSpec[Found](
         ),
     ),
     bars=Bars(tuple(STEPS), "percent of the base instructions"),
-    compared=("tpp", "skipping"),
 )
 TABLES = (PARTS,)
