@@ -66,7 +66,7 @@ VARIANTS = (
     "kiter:table=hash:k=3",
     "kblpp:k=4",
     "pref:least=5:everywhere",
-    "pref:least=5:everywhere:fall-back",
+    "pref:least=5:fall-back:everywhere",
     "kblpp:table=hash",
 )
 # Variants that graphs are enough to tell

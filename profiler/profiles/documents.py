@@ -22,7 +22,7 @@ VERSIONS: Mapping[str, int] = MappingProxyType({
 })  # fmt: skip
 
 # Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares.
-COST_MODEL = "1-6fe4a2f1fbd8"
+COST_MODEL = "1-71ea862066f5"
 
 
 def head(name: str) -> dict[str, object]:

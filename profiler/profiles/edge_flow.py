@@ -161,9 +161,11 @@ class EdgeFlow:
                 yield edge
 
     def _bottom_up(self) -> Iterator[int]:
-        """Yield all vertices but EXIT, each behind those that its edges lead to."""
+        """Yield the vertices on the way of paths but EXIT, each behind those its edges lead to."""
+        # Where nothing leads to there may be cycles yet.
         seen = {self._cfg.exit}
-        for start in range(self._cfg.vertex_count):
+        begun = (block for block, count in enumerate(self._begun) if count)
+        for start in (self._cfg.entry, *begun):
             stack = [] if start in seen else [(start, self._onward(start))]
             seen.add(start)
             while stack:

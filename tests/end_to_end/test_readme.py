@@ -14,7 +14,7 @@ from simprof.profiler import cli
 from tests.support.turns import first
 
 ROOT = Path(__file__).resolve().parents[2]
-COST_MODEL = "1-6fe4a2f1fbd8"
+COST_MODEL = "1-71ea862066f5"
 
 
 def blocks(document: str) -> list[str]:
