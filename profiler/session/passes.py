@@ -120,6 +120,9 @@ class Study:
     known: Known = field(default_factory=Known)
     # Numbers of the only routines that concern the schemes; None: all that were selected.
     routines: frozenset[int] | None = None
+    # The edge profile of the whole run, where it is given; a first stage of some routines, which
+    # counts paths, lacks the others'.
+    guide: EdgeCounts | None = None
     # Graphs that are there already, with the discoveries that they rest on
     recovered: tuple[Discoveries, ProgramGraphs] | None = None
     _linked: dict[object, Known] = field(default_factory=dict)
@@ -325,6 +328,7 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
     KeyboardInterrupt if the user ends the run for a trace.
     """
     _check_trees(study)
+    study = replace(study, guide=edge_counts)
     while (reason := why(runs, len(study.orders))) is not None:
         if reason not in (Reason.START_UP, Reason.COUNTS):
             runs = replace(runs, reasons=(*runs.reasons, reason))
@@ -332,7 +336,7 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
             case Reason.START_UP:
                 runs = _start_up(study, runs)
             case Reason.COUNTS | Reason.GRAPHS | Reason.EVENTS:
-                guide = edge_counts or runs.guide
+                guide = study.guide or runs.guide
                 runs = _count(runs, runs.stage or _first_stage(study, guide))
             # the others begin another stage: its passes find nothing of the last one in memory
             case Reason.GUESS:
@@ -569,7 +573,7 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
     if study.invocation.contexts is not None:
         # what is counted by context is that of schemes which take part in the run
         return replace(runs, is_guided=False)
-    planners = study.planners.of(study.settings, observation.edge_counts)
+    planners = study.planners.of(study.settings, study.guide or observation.edge_counts)
     _remember(study, runs, planners)
     # those behind are of schemes that only judge others
     replayed, left_out = _replayed(observation, planners[: len(study.settings)])
@@ -605,7 +609,7 @@ def _replayed(
 def _for_edge_profile(study: Study, runs: Runs) -> Runs:
     """Begin another stage: all schemes, guided by what has been counted."""
     assert runs.observation is not None
-    stage = _stage(study, study.settings, runs.observation.edge_counts)
+    stage = _stage(study, study.settings, study.guide or runs.observation.edge_counts)
     return replace(runs, stage=stage, observation=None, is_guided=True)
 
 
@@ -615,7 +619,7 @@ def _for_counters(study: Study, runs: Runs) -> Runs:
     assert first is not None
     routines = frozenset[int]().union(*left_out.values())
     some = replace(study, routines=routines, recovered=(first.discoveries, first.recovered))
-    stage = _stage(some, tuple(left_out), first.edge_counts)
+    stage = _stage(some, tuple(left_out), study.guide or first.edge_counts)
     stage = replace(stage, completes=first, left_out=left_out)
     return replace(runs, stage=stage, observation=None, left_out={})
 
