@@ -31,6 +31,7 @@ from simprof.profiler.graphs.optima import optima
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.documents import result_head, this_simprof
 from simprof.profiler.profiles.edge_flow import EdgeFlow, definite_flow
 from simprof.profiler.profiles.fingerprint import known_sha256
@@ -156,9 +157,11 @@ def _head(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[s
 
 def _counts(run: GraphRun) -> dict[str, int]:
     counters = run.counters
-    traced = run.definition.writes_trace  # its events are tokens, which nothing increments
+    # Of a trace, events and paths are tokens, which nothing increments.
+    traced = run.definition.writes_trace
+    streamed = run.plan is not None and run.plan.plan.table is CounterTable.STREAM
     return {
-        "path_increments": counters.path_increments,
+        "path_increments": 0 if streamed else counters.path_increments,
         "hashed_increments": counters.hashed_increments,
         "edge_increments": 0 if traced else sum(counters.events),
         "blocks": sum(run.executions),

@@ -34,6 +34,7 @@ from simprof.profiler.plan.decoders import (
     check_shape,
     ends_of_paths,
 )
+from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.documents import this_simprof
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.measures import FlowComparison, Quality, quality
@@ -553,6 +554,8 @@ def _counts(routine: RoutineReading) -> dict[str, int]:
     guided = routine.definition.guided_decoder(routine.plan)
     if writer is not None:  # its events are in the trace, and no increments
         counts |= {"edge_increments": 0, "trace_tokens": writer.written(events.edges)}
+    if routine.plan is not None and routine.plan.plan.table is CounterTable.STREAM:
+        counts |= {"path_increments": 0, "trace_tokens": counters.path_increments}
     if guided is not None:
         paths = routine.reading.paths.items()
         counts["inferred_paths"] = sum(count for path, count in paths if guided.is_obvious(path))

@@ -71,13 +71,13 @@ def test_read_gives_the_profile_and_the_hot_subpaths(
     assert cli.run(["read", str(counters), *common, str(profile)]) == 0
     assert cli.run(["run", "--mode", "wpp", *common, str(run), str(program)]) == 0
     read, ran = (json.loads(each.read_text()) for each in (profile, run))
-    for kind in ("path_increments", "transfers", "blocks"):
+    for kind in ("trace_tokens", "transfers", "blocks"):
         assert read["counts"][kind] == ran["counts"][kind]
     words = ["--subpaths", "3", "--threshold", "5", "--longest", "6", "--json", str(answer)]
     assert cli.run(["read", str(counters), *words]) == 0
     found = json.loads(answer.read_text())
     assert found["format"] == "simprof/subpaths"
-    assert found["symbols"] == ran["counts"]["path_increments"]
+    assert found["symbols"] == ran["counts"]["trace_tokens"]
     assert found["trace_bytes"] == 4 * found["symbols"]
     assert 0 < found["grammar_symbols"] < found["symbols"]
     assert 0 < len(found["subpaths"]) <= 3

@@ -51,7 +51,7 @@ from simprof.profiler.plan.decoders import (
     PathNames,
     RoutinePlan,
 )
-from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import SelectedRoutines
@@ -225,7 +225,7 @@ def _run_row(
         no_jump_edges=places.without_jump,
         instructions=profile.instructions,
         added=profile.added,
-        path_increments=counters.path_increments,
+        path_increments=0 if profile.table is CounterTable.STREAM else counters.path_increments,
         hashed_increments=counters.hashed_increments,
         hashing=counters.hash_instructions,
         edge_increments=0 if definition(scheme.setting.mode).writes_trace else sum(counters.events),
