@@ -77,7 +77,13 @@ def run_command(
     scheme = mode.setting(modes.collect(chosen, weights)).options
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, output, trace, inputs=options.profiles(scheme))
-    if not registry.definition(mode.mode).writes_trace and trace is not None:
+    definition = registry.definition(mode.mode)
+    if trace is not None and definition.traces_paths:
+        raise UsageError(
+            f"--trace {trace}: `simprof run` keeps no trace of {mode.mode}: instrument the program "
+            "with `simprof instrument`, and read its FILE.trace with `simprof read FILE`"
+        )
+    if not definition.writes_trace and trace is not None:
         tracing = " or ".join(registry.trace_modes())
         raise UsageError(f"--trace {trace}: {mode.mode} writes no trace: use --mode {tracing}")
     if trace is not None and chosen["replay"] is not None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from simprof.profiler.profiles.documents import result_head, this_simprof
-from simprof.profiler.reports.display import percent, visible
+from simprof.profiler.reports.display import percent, plural, visible
 from simprof.profiler.request.request import Selection
 from simprof.profiler.rewriting.elsewhere.whole_path import ExecutedSymbol, WholePath
 from simprof.profiler.schemes.mode_options import setting_object
@@ -66,21 +66,22 @@ def _lines(whole: WholePath, shown: int) -> Iterator[str]:
     grammar = whole.grammar
     yield f"{visible(whole.program.file)}: {whole.setting.name} whole program path"
     yield (
-        f"  {whole.length:,} paths executed, {len(whole.symbols):,} different ones, "
-        f"{whole.instructions:,} instructions in them"
+        f"  {plural(whole.length, 'path')} executed, {len(whole.symbols):,} different, "
+        f"{plural(whole.instructions, 'instruction')} in them"
     )
-    yield f"  {whole.bytes:,} bytes of trace, {whole.compressed:,} under zstandard"
+    yield f"  {plural(whole.bytes, 'byte')} of trace, {whole.compressed:,} under zstandard"
     yield (
-        f"  grammar: {len(grammar.bodies):,} rules of {grammar.symbols:,} symbols, "
-        f"{_bytes(grammar.bits):,} bytes"
+        f"  grammar: {plural(len(grammar.bodies), 'rule')} of {plural(grammar.symbols, 'symbol')}, "
+        f"{plural(_bytes(grammar.bits), 'byte')}"
     )
     yield (
-        f"  {len(whole.hot):,} minimal hot subpaths: of {whole.longest} paths at most, "
+        f"  {plural(len(whole.hot), 'minimal hot subpath')}: "
+        f"of {plural(whole.longest, 'path')} at most, "
         f"{whole.threshold:g} % of the instructions at least"
     )
     for each in whole.hot[:shown]:
         share = percent(each.cost, whole.instructions)
-        yield f"  {share}  {each.occurrences:,} times, {each.cost:,} instructions"
+        yield f"  {share}  {plural(each.occurrences, 'time')}, {plural(each.cost, 'instruction')}"
         for symbol in map(whole.symbols.__getitem__, each.symbols):
             yield f"      {visible(symbol.cfg.name)} {symbol.number}: {' '.join(_blocks(symbol))}"
 

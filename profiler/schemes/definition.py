@@ -352,6 +352,11 @@ class SchemeDefinition:
         """Whether its plans write a trace."""
         return self.collected() is ProfileKind.TRACE
 
+    @property
+    def traces_paths(self) -> bool:
+        """Whether instrumented programs write a trace that the profile is read of."""
+        return self.writes_paths or self.orders_paths
+
     def path_decoder(self, plan: RoutinePlan | None) -> PathDecoder | None:
         """Return `plan`, one of its own, as a decoder of paths; None where it counts none."""
         return cast("PathDecoder", plan) if plan is not None and self.counts_paths else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from simprof.profiler import cli
 from simprof.profiler.rewriting.elsewhere import counter_file
 from simprof.profiler.rewriting.elsewhere.whole_path import WholePath, read_whole_path
+from simprof.profiler.rewriting.path_reports import render_text
+from simprof.profiler.trace.sequitur import grammar_of
 from tests.support.regenerate import record
 from tests.support.turns import turns
 
@@ -107,3 +110,68 @@ def test_what_has_no_subpaths(
     capfd.readouterr()
     assert cli.run(["read", str(counters), *words]) == 125
     assert message in capfd.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def traces(fixture_elf: Find, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """Mode -> the counter file of a program whose paths are in the trace beside it."""
+    found = {}
+    for mode in ("wpp", "pap"):
+        directory = tmp_path_factory.mktemp(mode)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(directory)
+            found[mode] = written(fixture_elf("control"), directory, "--mode", mode)
+    return found
+
+
+def spoilt(trace: bytes) -> dict[str, tuple[bytes, str]]:
+    """Traces that are not the one which the program wrote, and what they are refused with."""
+    return {
+        "no symbol": (trace[:5000] + b"\xff" * 4 + trace[5004:], "paths that no routine has"),
+        "cut": (trace[:4000], "4,000 bytes, other than"),
+        "cut within a symbol": (trace[:4001], "ends within a symbol, after 4,001 bytes"),
+        "empty": (b"", "has 0 bytes, other than"),
+        "one more": (trace + trace[-4:], f"{len(trace) + 4:,} bytes, other than"),
+        "one byte more": (trace + b"\0", "ends within a symbol"),
+    }
+
+
+@pytest.mark.parametrize("how", list(spoilt(b"")))
+@pytest.mark.parametrize(
+    ("mode", "words"), [("wpp", []), ("wpp", ["--subpaths", "3"]), ("pap", [])]
+)
+def test_a_damaged_trace_is_refused(
+    mode: str,
+    words: list[str],
+    how: str,
+    traces: Mapping[str, Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    counters = traces[mode]
+    copy = tmp_path / "e.out"
+    copy.write_bytes(counters.read_bytes())
+    trace, message = spoilt(counters.with_name("counters.trace").read_bytes())[how]
+    copy.with_name("e.out.trace").write_bytes(trace)
+    capfd.readouterr()
+    assert cli.run(["read", str(copy), *words]) == 125
+    out, said = capfd.readouterr()
+    assert out == ""
+    assert said.count("\n") == 1
+    assert f"{copy}.trace" in said
+    assert message in said
+
+
+def test_what_is_one_is_said_so(
+    fixture_elf: Find,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = fixture_elf("loops")
+    whole = whole_path(written(program, tmp_path, "--mode", "wpp"), program)
+    small = replace(whole, grammar=grammar_of([0]), hot=whole.hot[:1], longest=1)
+    said = render_text(small, 0)
+    assert "grammar: 1 rule of 1 symbol, 5 bytes\n" in said
+    assert "1 minimal hot subpath: of 1 path at most" in said

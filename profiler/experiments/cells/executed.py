@@ -91,7 +91,12 @@ def path_trace_sizes(request: RunRequest, setting: Setting) -> dict[str, int]:
                 "path_zstd_bytes": compressed_size(run.trace),
             }
         whole = read_whole_path(
-            run.counters, run.trace, request.program, longest=1, threshold=100.0
+            run.counters,
+            run.trace,
+            request.program,
+            longest=1,
+            threshold=100.0,
+            is_compared=True,
         )
     sizes = {
         "path_symbols": whole.length,

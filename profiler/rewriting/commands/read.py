@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ELF = b"\x7fELF"
 LONGEST, THRESHOLD = 8, 1.0  # Of hot subpaths
-TRACE = ".trace"  # What a program appends to its counter file's name for its trace
+MOST_PATHS = 100  # Of a subpath: counting takes time by its square.
 
 SECTIONS = {
     "Of counters": ("details", "top", "report"),
@@ -70,7 +70,7 @@ class RegenerationError(UsageError):
 )
 @click.option(
     "--longest",
-    type=options.COUNT,
+    type=options.WholeNumber(1, MOST_PATHS),
     default=LONGEST,
     show_default=True,
     metavar="N",
@@ -78,7 +78,7 @@ class RegenerationError(UsageError):
 )
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 100),
+    type=options.Percentage(),
     default=THRESHOLD,
     show_default=True,
     metavar="PERCENT",
@@ -114,6 +114,9 @@ def read_command(files: tuple[Path, ...], **chosen: Any) -> int:
     is_trace = _begins(files[0], FORMAT.magic)
     for heading in ("Of counters", "Of a trace of paths") if is_trace else ("Of a trace",):
         _refuse_unused(heading)
+    if chosen["subpaths"] is None:
+        for flag in filter(None, map(given, ("longest", "threshold"))):
+            raise UsageError(f"{flag} has no effect without --subpaths: leave it out")
     if not is_trace:
         return _read_counters(files, chosen)
     if files[1:]:
@@ -180,7 +183,9 @@ def _show_subpaths(file: CounterFile, stream: bytes, chosen: Mapping[str, Any]) 
 
 def _raw_trace(counted: Path) -> bytes:
     """Return the trace beside a counter file."""
-    raw = counted.with_name(counted.name + TRACE)
+    from simprof.profiler.rewriting.elsewhere.counter_file import TRACE_SUFFIX
+
+    raw = counted.with_name(counted.name + TRACE_SUFFIX)
     try:
         return raw.read_bytes()
     except OSError as error:

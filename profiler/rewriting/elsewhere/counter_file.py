@@ -46,6 +46,7 @@ KIND = b"simprof-counters/"
 VERSION = "2"
 FIRST_LINE = KIND + VERSION.encode() + b"\n"
 LAST_LINE = b"simprof\n"
+TRACE_SUFFIX = ".trace"  # What a program appends to the file's name for its trace
 WORD = 4
 # How a program ended: one of these plus its exit status, or plus the signal; 0: it has not.
 EXITED, KILLED = 0x100, 0x200
@@ -106,6 +107,11 @@ class CounterFile:
     frames: tuple[tuple[int, ...], ...]
     # For each run, how it ended: `EXITED` plus its status, `KILLED` plus a signal, 0 if unknown.
     ends: tuple[int, ...] = ()
+
+    @property
+    def trace_name(self) -> str:
+        """What the trace beside it is called."""
+        return self.name + TRACE_SUFFIX
 
     @cached_property
     def regions(self) -> tuple[FileRegion, ...]:

@@ -38,7 +38,11 @@ from simprof.profiler.plan.decoders import (
     RoutinePlan,
     check_shape,
 )
-from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof.profiler.plan.plan import (
+    SYMBOL_BITS,
+    CounterTable,
+    InstrumentationPlan,
+)
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.request.errors import ProfileMismatchError
@@ -69,6 +73,9 @@ from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
 from simprof.simulator.values import dataclass
 
+# What a trace of paths is refused with
+UNKNOWN_SYMBOLS = "has paths that no routine has: it is damaged: run the program again"
+
 
 def read_profile(
     file: CounterFile, program: Path | None = None, stream: bytes = b""
@@ -96,23 +103,52 @@ def read_profile(
             ends.setdefault(number, Counter()).update(early)
     events: dict[int, RoutineEvents] = {}
     counted: dict[int, RoutineCounters] = {}
+    check_trace(file, scheme, stream)
     symbols = symbol_counts(stream)
+    unknown = sum(symbols.values())  # Those of no routine
+    writes = any(code.plan.table is CounterTable.STREAM for code in codes.values())
     try:
         for number, code in codes.items():
             memory, early = read_counters(code, file.read, symbols), ends.get(number, Counter())
+            if code.plan.table is CounterTable.STREAM:
+                unknown -= sum(count for path, count in memory.paths.items() if path >= 0)
             if memory.paths or any(memory.events) or early:
                 plan = plans[number]
                 counters, edges = _read_routine(scheme, recipe, number, plan, memory, early)
                 segments = tuple(UnfinishedSegment(block, 0, 0, n) for block, n in early.items())
                 events[number] = RoutineEvents(plan.cfg, edges, segments)
                 counted[number] = counters
+        if unknown:
+            raise UsageError(f"{file.trace_name} {UNKNOWN_SYMBOLS}")
         return _measured(recipe, recovered, contexts, plans, events, counted, file.ends)
     except FlowError as error:
         what, _, _ = str(error).partition(";")
+        name, teller = (file.trace_name, "trace does") if writes else (file.name, "counters do")
         raise UsageError(
-            f"{file.name}: {what}: the file is damaged, or the program left routines by longjmp or "
-            "an exception, which its counters do not tell: use `simprof run`"
+            f"{name}: {what}: the file is damaged, or the program left routines by longjmp or "
+            f"an exception, which its {teller} not tell: use `simprof run`"
         ) from None
+
+
+def check_trace(file: CounterFile, scheme: SchemeDefinition, stream: bytes) -> None:
+    """Check that the trace of paths beside a counter file is as long as the file says; UsageError
+    if not.
+    """
+    buffer = scheme.code().stream
+    if buffer is None or scheme.writes_trace:
+        return
+    if len(stream) % (SYMBOL_BITS // 8):
+        raise UsageError(
+            f"{file.trace_name} ends within a symbol, after {len(stream):,} bytes: it was cut, or "
+            "is damaged: run the program again"
+        )
+    # The units that were appended are bytes, and what was flushed of them is a multiple of `size`.
+    position = int.from_bytes(file.read(buffer.end + buffer.position, COUNTER_SIZE), "big")
+    if (len(stream) - position) % buffer.size:
+        raise UsageError(
+            f"{file.trace_name} has {len(stream):,} bytes, other than {file.name} says: it was "
+            "cut, or is of another run: run the program again"
+        )
 
 
 def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None) -> ProgramGraphs:
@@ -183,7 +219,8 @@ def _read_routine(
         try:
             reading = plan.read(counters)
         except ValueError as error:
-            raise UsageError(f"{cfg.name}: its counters are damaged: {error}") from None
+            kept = "trace is" if plan.plan.table is CounterTable.STREAM else "counters are"
+            raise UsageError(f"{cfg.name}: its {kept} damaged: {error}") from None
         check_shape(plan, scheme.mode, reading)
     if reading.edges is None or scheme.estimates:
         known = "" if reading.blocks is None else ", only its blocks"

@@ -22,7 +22,13 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan
-from simprof.profiler.rewriting.elsewhere.reading import placed_again, recovered_again
+from simprof.profiler.rewriting.elsewhere.reading import (
+    UNKNOWN_SYMBOLS,
+    check_trace,
+    placed_again,
+    read_profile,
+    recovered_again,
+)
 from simprof.profiler.rewriting.elsewhere.recipe import of_header
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.trace.sequitur import Grammar, grammar_of
@@ -93,24 +99,36 @@ def compressed_size(stream: bytes) -> int:
 
 
 def read_whole_path(
-    file: CounterFile, stream: bytes, program: Path | None, *, longest: int, threshold: float
+    file: CounterFile,
+    stream: bytes,
+    program: Path | None,
+    *,
+    longest: int,
+    threshold: float,
+    is_compared: bool = False,
 ) -> WholePath:
     """Return the whole program path of a run of an instrumented program, with its hot subpaths.
 
-    SimulatorError if the program is another one, or its mode writes no paths.
+    SimulatorError if the program is another one, its mode writes no paths, or the trace does not
+    tell a profile (`read_profile`).
     """
     # file, stream: The counter file of the run, and the trace beside it.
     # program: The program before it was instrumented; None: the file that the header names.
+    # is_compared: Whether the trace is known to be that of the execution: it is not checked again.
     recipe = of_header(file)
+    scheme = definition(recipe.mode)
+    if not scheme.orders_paths:
+        raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace of paths")
+    check_trace(file, scheme, stream)
+    if not is_compared:
+        read_profile(file, program, stream)
     recovered = recovered_again(file, recipe, program)
     plans, codes = placed_again(file, recipe, recovered)
-    if not definition(recipe.mode).orders_paths:
-        raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace of paths")
     numbers, sequence = symbols_in(stream)
-    decoders = {n: definition(recipe.mode).path_decoder(plan) for n, plan in plans.items()}
+    decoders = {n: scheme.path_decoder(plan) for n, plan in plans.items()}
     symbols = tuple(_executed(numbers, recovered, codes, decoders))
     if len(symbols) != len(numbers):
-        raise UsageError(f"{file.name}: its trace has paths that no routine has: run it again")
+        raise UsageError(f"{file.trace_name} {UNKNOWN_SYMBOLS}")
     grammar = grammar_of(sequence)
     counts = count_subpaths(grammar, longest)
     costs = [symbol.instructions for symbol in symbols]
