@@ -115,6 +115,8 @@ def tried_modes(replaying: bool = False) -> tuple[tuple[str, ...], tuple[BrokenS
     failing = [each for each in schemes().values() if isinstance(each, BrokenScheme)]
     working = []
     for mode in planned_modes():
+        if guided_by(mode) is ProfileKind.PATHS and find(PATH_PROFILER) is None:
+            continue  # what guides it is left out itself
         problem = None if mode in own else try_out(definition(mode))
         if replaying and definition(mode).depends_on_order:
             problem = f"mode {mode}: recordings lack the order of events that it depends on"

@@ -18,7 +18,7 @@ from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import Grid, GridProgram, JobOrder, make_order, sweep
 from simprof.profiler.experiments.cells.workers import Finished, run_here
 from simprof.profiler.experiments.suites.suite_file import load_suite
-from simprof.profiler.schemes.registry import planned_modes
+from simprof.profiler.schemes.registry import definition, planned_modes
 from simprof.profiler.trace.recording_format import Recording
 from simprof.simulator.machine.machine import Machine
 from tests.conftest import FIXTURES
@@ -28,6 +28,7 @@ FAILED = 125
 PROGRAMS = ("control", "switches")
 SETS: tuple[dict[str, object], ...] = ({}, {"table": "hash"}, {"path_limit": 10})
 WEIGHTS = ("heuristic", "exact")
+MODES = tuple(mode for mode in planned_modes() if not definition(mode).depends_on_order)
 
 
 def no_machine(*_: object, **__: object) -> None:
@@ -42,9 +43,12 @@ def rows_of(path: Path) -> tuple[tuple[object, ...], ...]:
 
 @pytest.fixture(scope="module")
 def order(fixture_elf: Find) -> JobOrder:
-    """Cells of two programs, with hash tables and truncated routines, under measured weights."""
+    """Cells of two programs, with hash tables and truncated routines, under measured weights.
+
+    Of all modes but those that recordings cannot have: their cells are run.
+    """
     programs = tuple(GridProgram(fixture_elf(name), name) for name in PROGRAMS)
-    return make_order(Grid(programs=programs, options=SETS, weights=WEIGHTS))
+    return make_order(Grid(programs=programs, modes=MODES, options=SETS, weights=WEIGHTS))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +89,7 @@ def test_recorded_cells_emulate_nothing(
     """Every number of every cell of all modes is that of the run, what it wrote included."""
     monkeypatch.setattr(Machine, "run", no_machine)
     modes = {job.cell.setting.mode for job in order.jobs}
-    assert modes == set(planned_modes())
+    assert modes == set(MODES)
     assert sweep(order, tmp_path / "sweep.db", run_here, replay=recordings).failures == ()
     assert rows_of(tmp_path / "sweep.db") == plain
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.request.request import RegisterUse, SchemeOptions
 from simprof.profiler.schemes.definition import (
@@ -34,6 +36,7 @@ def _plan_pep(order: PlanOrder) -> RoutinePlan:
     return plan_pep(order, *numbers)
 
 
+@cache
 def _code() -> SchemeCode:
     from simprof.profiler.schemes.sampling import code, copies
 
