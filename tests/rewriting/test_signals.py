@@ -28,6 +28,7 @@ from simprof.profiler.rewriting.elsewhere.signals import (
 from simprof.profiler.rewriting.instrument import instrument_after_run
 from simprof.profiler.rewriting.qemu import EMULATORS
 from simprof.profiler.rewriting.verification import EMULATOR
+from simprof.profiler.schemes.registry import planned_modes
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
@@ -78,7 +79,15 @@ def test_it_is_as_predicted(compile_c: Compile, tmp_path: Path, width: str, how:
 def test_every_ending_is_as_predicted(
     compile_c: Compile, tmp_path: Path, width: str, how: str
 ) -> None:
-    check_verified(verified(compile_c(PROGRAM, flags=BARE, width=width), tmp_path, [how]))
+    program = compile_c(PROGRAM, flags=BARE, width=width)
+    # After handlers have come and gone, the file of a wpp trace that qemu's program leaves lacks a
+    # symbol (docs/MODES.md): the emulator's is looked at alone.
+    lacking = ["wpp"] if how in "89ab" else []
+    modes = [mode for mode in planned_modes() if mode not in lacking]
+    check_verified(verified(program, tmp_path, [how], modes=modes))
+    if lacking:
+        ways = (EMULATOR,)
+        check_verified(verified(program, tmp_path, [how], modes=lacking, ways=ways), ways)
 
 
 @pytest.mark.toolchain
