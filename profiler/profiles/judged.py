@@ -29,7 +29,7 @@ from simprof.profiler.profiles.measures import (
     Pieces,
     compare_edges,
     compare_pieces,
-    pieces_of_paths,
+    true_pieces,
 )
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement, rebuilt_graph
 
@@ -138,9 +138,4 @@ def _crossed(pieces: Pieces) -> Counter[int]:
 
 
 def _pieces(cfg: ControlFlowGraph, side: _Side, ends: frozenset[int]) -> Pieces:
-    """Return the pieces of a profile, those between turns of self-loops among them."""
-    pieces = pieces_of_paths(cfg, side.paths, ends)
-    for edge in ends - side.split:
-        if cfg.edges[edge].source == cfg.edges[edge].target:
-            pieces[(cfg.edges[edge].target,), ()] += side.counts[edge]
-    return pieces
+    return true_pieces(cfg, side.paths, ends, side.counts, side.split)

@@ -209,10 +209,12 @@ def true_pieces(
     exact: Iterable[CountedPath],
     split: Collection[int],
     edge_counts: Sequence[int] | None,
+    own: Collection[int] = (),  # Edges at which the profile itself ends paths
 ) -> Pieces:
     """Return the pieces of an exact profile, those between turns of self-loops among them."""
     true = pieces_of_paths(cfg, exact, split)
-    for edge in (e for e in split if cfg.edges[e].source == cfg.edges[e].target):
+    turns = (edge for edge in split if cfg.edges[edge].source == cfg.edges[edge].target)
+    for edge in (turn for turn in turns if turn not in own):
         if edge_counts is None:
             raise ValueError(f"{cfg.name}: paths end at self-loops, whose counts are needed")
         true[(cfg.edges[edge].target,), ()] += edge_counts[edge]

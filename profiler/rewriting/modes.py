@@ -277,13 +277,9 @@ class _Trial:
             return
         if self.unforeseen:
             return
-        counted = differences(
-            self.observation,
-            self.scheme,
-            self.made.placed,
-            run.counters,
-            symbol_counts(run.trace or b""),
-        )
+        paths = b"" if self.writes_trace else run.trace or b""  # others write tokens
+        symbols, placed = symbol_counts(paths), self.made.placed
+        counted = differences(self.observation, self.scheme, placed, run.counters, symbols)
         if expected is not None:
             counted += _trace_differences(expected, run, self.made)
         if self.compares_trace or not self.writes_trace:

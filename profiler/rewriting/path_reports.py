@@ -33,7 +33,7 @@ def render_json(whole: WholePath, shown: int) -> str:
         "zstd_bytes": whole.compressed,
         "rules": len(whole.grammar.bodies),
         "grammar_symbols": whole.grammar.symbols,
-        "grammar_bytes": _bytes(whole.grammar.bits),
+        "grammar_bytes": whole.grammar.bytes,
         "instructions": whole.instructions,
         "longest": whole.longest,
         "threshold": whole.threshold,
@@ -72,7 +72,7 @@ def _lines(whole: WholePath, shown: int) -> Iterator[str]:
     yield f"  {plural(whole.bytes, 'byte')} of trace, {whole.compressed:,} under zstandard"
     yield (
         f"  grammar: {plural(len(grammar.bodies), 'rule')} of {plural(grammar.symbols, 'symbol')}, "
-        f"{plural(_bytes(grammar.bits), 'byte')}"
+        f"{plural(grammar.bytes, 'byte')}"
     )
     yield (
         f"  {plural(len(whole.hot), 'minimal hot subpath')}: "
@@ -88,7 +88,3 @@ def _lines(whole: WholePath, shown: int) -> Iterator[str]:
 
 def _blocks(symbol: ExecutedSymbol) -> list[str]:
     return [str(symbol.cfg.name_of(block)) for block in symbol.path.blocks]
-
-
-def _bytes(bits: int) -> int:
-    return -(-bits // 8)

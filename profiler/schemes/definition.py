@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -116,6 +117,12 @@ class SchemeOption:
 def flag(name: str, help: str) -> SchemeOption:
     """Return an option that is there or not."""
     return SchemeOption(name, bool, False, help, "give true or false")
+
+
+percentage = partial(
+    SchemeOption, kind=float, hint="give a percentage from 0 to 100", least=0, greatest=100
+)
+"""Make an option that is a percentage; parameters are those of `SchemeOption`."""
 
 
 def choice(name: str, default: StrEnum, help: str, *, shared: bool = False) -> SchemeOption:

@@ -158,13 +158,18 @@ class Observation:
         """Address and name of each routine that was entered -> the counts of its edges."""
         return {(each.cfg.address, each.cfg.name): each.edges for each in self.events.values()}
 
+    @cached_property
+    def _numbers(self) -> dict[tuple[int, str], int]:
+        """Address and name of each routine -> its number."""
+        graphs = self.recovered.arrays
+        names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
+        return {name: number for number, name in enumerate(names)}
+
     @property
     def edge_counts(self) -> EdgeCounts:
         """Graph -> the counts of its edges; None: not entered, or not among those of the run."""
-        graphs = self.recovered.arrays
-        names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
-        numbers = {name: number for number, name in enumerate(names)}
-        entered = self.events  # whoever keeps the counts need not keep the whole observation
+        # whoever keeps the counts need not keep the whole observation
+        numbers, entered = self._numbers, self.events
 
         def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
             events = entered.get(numbers.get((cfg.address, cfg.name), -1))
@@ -177,9 +182,7 @@ class Observation:
     @property
     def path_counts(self) -> PathCounts:
         """Graph -> how often each path was executed, by what the mode `PATH_PROFILER` counted."""
-        scheme, graphs = self.judges[registry.PATH_PROFILER], self.recovered.arrays
-        names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
-        numbers = {name: number for number, name in enumerate(names)}
+        scheme, numbers = self.judges[registry.PATH_PROFILER], self._numbers
         entered, counters = self.events, self.counters
 
         def counts(cfg: ControlFlowGraph) -> dict[PathPiece, int] | None:

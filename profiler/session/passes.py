@@ -232,7 +232,7 @@ def observe_in(
     """Observe a program in its world; `seen`, `guide`, `paths`: see `session.observe`."""
     study.planners.beginnings.update(_beginnings(study, world))
     study.planners.path_counts = paths
-    memory = study.memory
+    memory, is_read = study.memory, any(needs_unit_flow(each.mode) for each in study.settings)
     # what a run is guessed to discover counts only if it was the same run
     name = study.name if seen is None else ""
     with ExitStack() as stack:
@@ -244,7 +244,6 @@ def observe_in(
             is_wanted = guide is None and needs_first_run(study.settings)
             is_wanted = is_wanted and not needs_path_counts(study.settings)  # which are not kept
             is_wanted = is_wanted and study.invocation.contexts is None
-            is_read = any(needs_unit_flow(setting.mode) for setting in study.settings)
             is_known = guess.unit_flow is not None or not is_read
             guided = guess.guide if is_wanted and is_known else None
             begun = Runs(world, guess.discoveries, past=guess, guide=guided)
@@ -262,7 +261,6 @@ def observe_in(
             is_plain = not world.program.parts and runs.discoveries == runs.begun
             is_same = last is None or is_plain or last.record == record  # as another one had shown
             made = PastRun(runs.discoveries, record, is_same, is_plain)
-        is_read = any(needs_unit_flow(setting.mode) for setting in study.settings)
         flow = observation.edge_counts.unit_flow if is_read else None
         made = made.with_counts(observation.counts_by_routine, flow, last)
         if made != last:

@@ -55,6 +55,11 @@ class Grammar:
         kinds = len(self.bodies) + len(self.terminals)
         return (self.symbols + len(self.bodies)) * kinds.bit_length() + 32 * len(self.terminals)
 
+    @property
+    def bytes(self) -> int:
+        """Bytes that these take."""
+        return -(-self.bits // 8)
+
     @cached_property
     def occurrences(self) -> tuple[int, ...]:
         """How often each rule is in the derivation of the sequence."""

@@ -104,7 +104,7 @@ def path_trace_sizes(request: RunRequest, setting: Setting) -> dict[str, int]:
         "path_zstd_bytes": whole.compressed,
         "grammar_rules": len(whole.grammar.bodies),
         "grammar_symbols": whole.grammar.symbols,
-        "grammar_bytes": -(-whole.grammar.bits // 8),
+        "grammar_bytes": whole.grammar.bytes,
     }
     paths = forward_paths(whole.blocks())
     for delay in DELAYS:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.code.layout import (
@@ -161,10 +162,22 @@ class MemoryCounters:
     events: tuple[int, ...]
 
 
+def symbols_of(stream: bytes) -> npt.NDArray[np.uint32]:
+    """Return the symbols of paths in a trace, in order (`CounterTable.STREAM`)."""
+    return np.frombuffer(stream, ">u4", len(stream) // COUNTER_SIZE)
+
+
 def symbol_counts(stream: bytes) -> Mapping[int, int]:
-    """Return how often each symbol of a path is in a trace, ascending (`CounterTable.STREAM`)."""
-    symbols, counts = np.unique(np.frombuffer(stream, ">u4", len(stream) // 4), return_counts=True)
+    """Return how often each symbol is in a trace, ascending."""
+    symbols, counts = np.unique(symbols_of(stream), return_counts=True)
     return dict(zip(symbols.tolist(), counts.tolist(), strict=True))
+
+
+def symbols_taken(code: PlacedPlan, found: MemoryCounters) -> int:
+    """Return how many symbols of a trace are of a routine whose counters were found there."""
+    if code.plan.table is not CounterTable.STREAM:
+        return 0
+    return sum(count for path, count in found.paths.items() if path >= 0)
 
 
 def read_counters(
@@ -235,17 +248,21 @@ def differences(
     # codes: The routines that were instrumented, by number.
     # file: What the program has counted.
     # symbols: Those in its trace, counted.
-    lines = []
+    lines, unknown = [], sum(symbols.values())
     for number, code in sorted(codes.items()):
         # nothing, where the routine was not entered
         predicted = MemoryCounters({}, (0,) * (code.plan.edge_counters + len(code.plan.slot_edges)))
         if number in observation.events:
             predicted = in_memory(code.plan, observation.counters(scheme, number))
-        found = list(_differing(code, predicted, read_counters(code, file.read, symbols)))
+        counted = read_counters(code, file.read, symbols)
+        unknown -= symbols_taken(code, counted)
+        found = list(_differing(code, predicted, counted))
         if found:
             more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
             name = observation.recovered.routines[number].name
             lines.append(f"{name}: {'; '.join(found[:_SHOWN])}{more}")
+    if unknown:
+        lines.append(f"the trace has paths that no routine has: {unknown}")
     return lines
 
 

@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import COUNTER_SIZE, CounterSpace
@@ -56,6 +57,7 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     program_memory,
     read_counters,
     symbol_counts,
+    symbols_taken,
 )
 from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, of_header
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
@@ -84,17 +86,21 @@ def read_profile(
     another one, or the counters do not tell a profile, and why.
     """
     # file: Its counter file, or several merged.
-    # stream: The trace that it has written, where that has the symbols of its paths.
     # program: The program before it was instrumented; None: the file that the header names.
-    recipe = of_header(file)
-    scheme = definition(recipe.mode)
-    if scheme.writes_trace:
+    mode = of_header(file).mode
+    if definition(mode).writes_trace:
         raise UsageError(
-            f"{file.name} is of mode {recipe.mode}, which counts nothing but writes a trace: "
+            f"{file.name} is of mode {mode}, which counts nothing but writes a trace: "
             "`simprof read` makes a trace file of that"
         )
-    recovered = recovered_again(file, recipe, program)
-    plans, codes = placed_again(file, recipe, recovered)
+    return profile_of(file, counted_program(file, program), stream)
+
+
+def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> RunMeasurement:
+    """Do the same for a program that is there again; errors as of `read_profile`."""
+    # stream: The trace that it has written, where that has the symbols of its paths.
+    recipe, recovered, plans, codes = counted_by
+    scheme = definition(recipe.mode)
     contexts = ProgramContexts(recovered)
     stacks = StackReader(recovered, contexts, recipe.copies)
     ends: dict[int, Counter[int]] = {}
@@ -110,8 +116,7 @@ def read_profile(
     try:
         for number, code in codes.items():
             memory, early = read_counters(code, file.read, symbols), ends.get(number, Counter())
-            if code.plan.table is CounterTable.STREAM:
-                unknown -= sum(count for path, count in memory.paths.items() if path >= 0)
+            unknown -= symbols_taken(code, memory)
             if memory.paths or any(memory.events) or early:
                 plan = plans[number]
                 counters, edges = _read_routine(scheme, recipe, number, plan, memory, early)
@@ -149,6 +154,24 @@ def check_trace(file: CounterFile, scheme: SchemeDefinition, stream: bytes) -> N
             f"{file.trace_name} has {len(stream):,} bytes, other than {file.name} says: it was "
             "cut, or is of another run: run the program again"
         )
+
+
+class CountedProgram(NamedTuple):
+    """A program as it was instrumented."""
+
+    recipe: PlanRecipe
+    recovered: ProgramGraphs
+    plans: Mapping[int, RoutinePlan]  # By routine
+    codes: Mapping[int, PlacedPlan]  # The same with their counters
+
+
+def counted_program(file: CounterFile, program: Path | None) -> CountedProgram:
+    """Return the program that a counter file is of; errors as of `recovered_again` and
+    `placed_again`.
+    """
+    recipe = of_header(file)
+    recovered = recovered_again(file, recipe, program)
+    return CountedProgram(recipe, recovered, *placed_again(file, recipe, recovered))
 
 
 def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None) -> ProgramGraphs:
@@ -392,8 +415,7 @@ def read_trace(
     buffer = scheme.code().stream
     if buffer is None or not scheme.writes_trace:
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace")
-    recovered = recovered_again(file, recipe, program)
-    plans, _ = placed_again(file, recipe, recovered)
+    _, recovered, plans, _ = counted_program(file, program)
     written = {
         number: scheme.trace_writer(plan)
         for number, plan in plans.items()

@@ -21,13 +21,12 @@ from simprof.profiler.profiles.profile import ProgramInfo
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
-from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan
+from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, symbols_of
 from simprof.profiler.rewriting.elsewhere.reading import (
     UNKNOWN_SYMBOLS,
     check_trace,
-    placed_again,
-    read_profile,
-    recovered_again,
+    counted_program,
+    profile_of,
 )
 from simprof.profiler.rewriting.elsewhere.recipe import of_header
 from simprof.profiler.schemes.registry import definition
@@ -36,7 +35,6 @@ from simprof.profiler.trace.subpaths import HotSubpath, count_subpaths, hot_subp
 from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
 
-_SYMBOL = np.dtype(">u4")
 ZSTD_LEVEL = 19  # What the trace is compressed with for comparison
 
 
@@ -88,8 +86,7 @@ class WholePath:
 
 def symbols_in(stream: bytes) -> tuple[list[int], list[int]]:
     """Return the different symbols of a trace, ascending, and for each in order its place there."""
-    words = np.frombuffer(stream, _SYMBOL, len(stream) // _SYMBOL.itemsize)
-    symbols, places = np.unique(words, return_inverse=True)
+    symbols, places = np.unique(symbols_of(stream), return_inverse=True)
     return symbols.tolist(), places.tolist()
 
 
@@ -110,7 +107,7 @@ def read_whole_path(
     """Return the whole program path of a run of an instrumented program, with its hot subpaths.
 
     SimulatorError if the program is another one, its mode writes no paths, or the trace does not
-    tell a profile (`read_profile`).
+    tell a profile (`profile_of`).
     """
     # file, stream: The counter file of the run, and the trace beside it.
     # program: The program before it was instrumented; None: the file that the header names.
@@ -119,11 +116,12 @@ def read_whole_path(
     scheme = definition(recipe.mode)
     if not scheme.orders_paths:
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace of paths")
-    check_trace(file, scheme, stream)
-    if not is_compared:
-        read_profile(file, program, stream)
-    recovered = recovered_again(file, recipe, program)
-    plans, codes = placed_again(file, recipe, recovered)
+    again = counted_program(file, program)
+    if is_compared:
+        check_trace(file, scheme, stream)
+    else:
+        profile_of(file, again, stream)
+    _, recovered, plans, codes = again
     numbers, sequence = symbols_in(stream)
     decoders = {n: scheme.path_decoder(plan) for n, plan in plans.items()}
     symbols = tuple(_executed(numbers, recovered, codes, decoders))

@@ -19,6 +19,7 @@ from simprof.profiler.schemes.definition import (
     SchemeDefinition,
     SchemeOption,
     flag,
+    percentage,
     registers_of_paths,
 )
 
@@ -66,16 +67,12 @@ ITERATIONS_OF = SchemeOption(
     default_text="none",
     pattern=r"([^+=]+=0*([1-9][0-9]{0,2}|1000)(\+(?!$)|$))*",
 )
-HOT = SchemeOption(
+HOT = percentage(
     name="hot",
-    kind=float,
     default=0.0,
     help="percent of its routine's instructions that a loop needs to be iterated, by the weights: "
     "counts where --weights names a saved profile.",
-    hint="give a percentage from 0 to 100",
     metavar="PERCENT",
-    least=0,
-    greatest=100,
     default_text="0: all are",
 )
 GIVE_UP = SchemeOption(

@@ -23,7 +23,7 @@ from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.pap.actions import WRITTEN, AddDigit, WriteWalk
 from simprof.profiler.schemes.tracing.actions import POSITION
-from simprof.profiler.schemes.tracing.code import routine_costs, run_cost
+from simprof.profiler.schemes.tracing.code import routine_costs, run_cost, set_symbol
 from simprof.profiler.schemes.tracing.flush import (
     STREAM,
     TRACE_END,
@@ -77,12 +77,8 @@ def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
 
 
 def _append(writer: Writer, place: int, number: Register) -> None:
-    symbol = (writer.layout.first[0] + place) % (1 << SYMBOL_BITS)
-    writer.emit(
-        asm.sethi(symbol, R.O0),
-        asm.arithmetic("or", R.O0, symbol & 0x3FF, R.O0),
-        asm.arithmetic("add", R.O0, number, R.O0),
-    )
+    set_symbol(writer, place, R.O0)
+    writer.emit(asm.arithmetic("add", R.O0, number, R.O0))
     writer.call(APPEND, append_cost(writer.machine))
 
 

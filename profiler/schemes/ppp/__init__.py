@@ -15,10 +15,11 @@ from simprof.profiler.schemes.definition import (
     SchemeOption,
     choice,
     flag,
+    percentage,
     registers_of_paths,
 )
 from simprof.profiler.schemes.ppp.options import GLOBAL, ValuePlaces
-from simprof.profiler.schemes.tpp import COLD, FIRST, LOOP, percentage
+from simprof.profiler.schemes.tpp import COLD, FIRST, LOOP
 from simprof.simulator.errors import UsageError
 
 LIMIT = SchemeOption(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from simprof.profiler.schemes.tpp import percentage
+from simprof.profiler.schemes.definition import percentage
 
 
 class ValuePlaces(StrEnum):

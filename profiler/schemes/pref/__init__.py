@@ -13,6 +13,7 @@ from simprof.profiler.schemes.definition import (
     SchemeDefinition,
     SchemeOption,
     flag,
+    percentage,
     registers_of_paths,
 )
 from simprof.simulator.errors import UsageError
@@ -27,16 +28,12 @@ LEAST = SchemeOption(
     word="least",
     least=1,
 )
-SHARE = SchemeOption(
+SHARE = percentage(
     name="interesting_share",
-    kind=float,
     default=0.0,
     help="percentage of its routine's path executions below which a path is not interesting.",
-    hint="give a percentage from 0 to 100",
     metavar="P",
     word="share",
-    least=0,
-    greatest=100,
 )
 FALL_BACK = flag("fall_back", "count other paths in a hash table, so that none is lost.")
 EVERYWHERE = flag(

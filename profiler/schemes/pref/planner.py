@@ -100,7 +100,7 @@ class PrefPlan(PathPlan):
 
     @property
     def split_edges(self) -> tuple[int, ...]:
-        """See `accuracy.SplittingDecoder`."""
+        """See `decoders.SplittingDecoder`."""
         return self.cut_edges
 
     @property

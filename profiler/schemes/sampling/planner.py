@@ -18,8 +18,8 @@ header
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, make_dag
@@ -80,7 +80,7 @@ class SamplingPlan(PathCountingPlan):
         }
 
     def validate(self) -> None:
-        """CheckInFirst the acyclic graph and the numbers; AssertionError if one is wrong."""
+        """Check the acyclic graph and the numbers; AssertionError if one is wrong."""
         self.dag.validate()
         self.numbering.validate()
 
@@ -155,26 +155,13 @@ def plan_sampled(order: PlanOrder, interval: int, duplicated: bool = False) -> S
     dfs = depth_first(cfg)
     dag = truncated_dag(cfg, dfs, order.options.path_limit, TOTAL_LIMIT)
     numbering = number_by_weight(dag, weights)
-    values = numbering.values
     enter, begin, add, count = (
         (EnterPath, NextPath, AddInCopy, CountInCopy)
         if duplicated
         else (ChoosePath, ChoosePath, AddToSample, CountSample)
     )
-    actions: dict[int, tuple[Action, ...]] = {}
-    for edge, real in dag.real.items():
-        value = values[real]
-        if cfg.edges[edge].source == cfg.entry:
-            actions[edge] = (enter(value, interval),)
-        elif cfg.edges[edge].target == cfg.exit:
-            actions[edge] = (count(value),)
-        elif value:
-            actions[edge] = (add(value),)
-    for removed in dag.removed:
-        ends = cfg.edges[removed]
-        counted = count(values[dag.exit_dummy[ends.source]], removed in dfs.back_edges)
-        begun = begin(values[dag.entry_dummy[ends.target]], interval)
-        actions[removed] = (counted, begun)
+    along = Along(lambda c: enter(c, interval), lambda c: begin(c, interval), add, count)
+    actions = _actions(numbering, along)
     plan = _instrumentation(actions, numbering, order.table, (WORD,), duplicated)
     return SampledPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
 
@@ -184,29 +171,43 @@ def plan_pep(order: PlanOrder, tick: int, samples: int, stride: int) -> PepPlan:
     of some.
     """
     cfg, weights = order.cfg, given_weights(order.cfg, order.weights)
-    dfs = depth_first(cfg)
     dag = header_dag(cfg, order.options.path_limit)
     numbering = number_by_weight(dag, weights)
-    values = numbering.values
 
-    def ends(value: int, on_back_edge: bool = False) -> SamplePath:
+    def end(value: int, on_back_edge: bool) -> SamplePath:
         return SamplePath(value, on_back_edge, tick, samples, stride)
 
-    actions: dict[int, tuple[Action, ...]] = {}
+    actions = _actions(numbering, Along(SetRegister, SetRegister, AddRegister, end))
+    plan = _instrumentation(actions, numbering, order.table, (WORD, BURST))
+    return PepPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
+
+
+class Along(NamedTuple):
+    """What makes the actions along a path, of their constants."""
+
+    enter: Callable[[int], Action]  # Where an activation begins, and its first path
+    begin: Callable[[int], Action]  # Where another path begins
+    add: Callable[[int], Action]
+    end: Callable[[int, bool], Action]  # The last: whether on a back edge
+
+
+def _actions(numbering: PathNumbering, along: Along) -> dict[int, tuple[Action, ...]]:
+    """Return what is done on each edge whose value stays there."""
+    dag, values = numbering.dag, numbering.values
+    cfg, actions = dag.cfg, dict[int, tuple[Action, ...]]()
     for edge, real in dag.real.items():
         value = values[real]
         if cfg.edges[edge].source == cfg.entry:
-            actions[edge] = (SetRegister(value),)
+            actions[edge] = (along.enter(value),)
         elif cfg.edges[edge].target == cfg.exit:
-            actions[edge] = (ends(value),)
+            actions[edge] = (along.end(value, False),)
         elif value:
-            actions[edge] = (AddRegister(value),)
+            actions[edge] = (along.add(value),)
     for removed in dag.removed:
-        source, target = cfg.edges[removed][1:3]
-        sampled = ends(values[dag.exit_dummy[source]], removed in dfs.back_edges)
-        actions[removed] = (sampled, SetRegister(values[dag.entry_dummy[target]]))
-    plan = _instrumentation(actions, numbering, order.table, (WORD, BURST))
-    return PepPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
+        _, source, target, _ = cfg.edges[removed]
+        ended = along.end(values[dag.exit_dummy[source]], removed in dag.dfs.back_edges)
+        actions[removed] = (ended, along.begin(values[dag.entry_dummy[target]]))
+    return actions
 
 
 def header_dag(cfg: ControlFlowGraph, path_limit: int | None) -> Dag:

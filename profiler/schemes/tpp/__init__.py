@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.request.request import OptionValue
@@ -18,13 +17,11 @@ from simprof.profiler.schemes.definition import (
     SchemeDefinition,
     SchemeOption,
     flag,
+    percentage,
     registers_of_paths,
 )
 from simprof.simulator.errors import UsageError
 
-percentage = partial(
-    SchemeOption, kind=float, hint="give a percentage from 0 to 100", least=0, greatest=100
-)
 COLD = percentage(
     name="cold",
     default=5.0,  # TPP(5, 15): "a good trade-off between accuracy and overhead" (TPP 5.1)

@@ -20,7 +20,7 @@ from simprof.profiler.code.references import Operands, recorded_operands
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import WriteAddress, WriteTrace
-from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
 from simprof.profiler.plan.tracing import TARGET_BITS
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
@@ -125,6 +125,16 @@ def begin_append(writer: Writer, at: int = TRACE_END) -> tuple[Register, Registe
     load = "ld" if writer.machine is MachineKind.SPARCV8 else "ldsw"
     writer.emit(asm.sethi(at, end), asm.load(load, end, POSITION, position))
     return end, position
+
+
+def set_symbol(writer: Writer, path: int, register: Register) -> None:
+    """Put the symbol of one of the routine's paths into a register (`CounterTable.STREAM`)."""
+    # Always two instructions: what the routine's first number is does not decide the price. The sum
+    # is taken modulo 2^32, as a word is stored.
+    symbol = (writer.layout.first[0] + path) % (1 << SYMBOL_BITS)
+    writer.emit(
+        asm.sethi(symbol, register), asm.arithmetic("or", register, symbol & 0x3FF, register)
+    )
 
 
 def end_append(writer: Writer, flush: str) -> None:

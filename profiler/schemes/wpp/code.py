@@ -22,6 +22,7 @@ from simprof.profiler.schemes.tracing.code import (
     end_append,
     routine_costs,
     run_cost,
+    set_symbol,
 )
 from simprof.profiler.schemes.tracing.flush import STREAM, byte_flush_routine, flush_name
 from simprof.profiler.schemes.wpp.actions import WriteConstantPath, WritePath
@@ -44,10 +45,7 @@ def write_path(writer: Writer, action: WritePath | WriteConstantPath) -> None:
     """Append the symbol of the path that ends."""
     end, position = begin_append(writer)
     value = writer.temporary(_VALUE)
-    # Always two instructions: what the routine's first number is does not decide the price. The sum
-    # is taken modulo 2^32, as a word is stored.
-    symbol = (writer.layout.first[0] + action.constant) % (1 << SYMBOL_BITS)
-    writer.emit(asm.sethi(symbol, value), asm.arithmetic("or", value, symbol & 0x3FF, value))
+    set_symbol(writer, action.constant, value)
     if isinstance(action, WritePath):
         writer.emit(asm.arithmetic("add", value, writer.fetch(0, _PATH), value))
     writer.emit(
