@@ -84,14 +84,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     from simprof.profiler.commands import streams
     from simprof.profiler.commands.group import simprof
+    from simprof.simulator import stopping
     from simprof.simulator.errors import SimulatorError
 
     try:
-        result = simprof.main(
-            None if arguments is None else list(arguments),
-            prog_name="simprof",
-            standalone_mode=False,
-        )
+        try:
+            result = simprof.main(
+                None if arguments is None else list(arguments),
+                prog_name="simprof",
+                standalone_mode=False,
+            )
+        except Exception:
+            stopping.check()  # what went wrong may be what a signal has left half done
+            raise
     except SimulatorError as error:
         return fail(str(error), error.exit_status)
     except click.UsageError as error:

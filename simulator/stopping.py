@@ -4,13 +4,18 @@ While a program runs, each of them ends the run, whose profile is kept (`machine
 other moments Python's handler raises `Stopped`, as it raises KeyboardInterrupt for Ctrl-C: what is
 half done goes, and simprof exits with 128 plus the signal's number. A signal that simprof was
 started with ignored stays ignored (`nohup`), and one that somebody else handles stays theirs.
+
+What `Stopped` is raised in may lose it: ctypes prints what a callback raises and goes on, and
+Python 3.11 makes a RuntimeError of what is raised while a class is made, which code that expects
+damaged files takes for damage. `check` raises it again, before anything is written.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 # Signals that end a process which does not handle them; SIGINT is Python's own.
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -33,15 +38,32 @@ class Stopped(KeyboardInterrupt):
         return f"interrupted{name}"
 
 
+_asked: list[int] = []
+
+
 def _stop(number: int, frame: FrameType | None) -> None:
+    _asked.append(number)
     raise Stopped(number)
 
 
+def check() -> None:
+    """Raise Stopped if a signal has asked simprof to end, whatever became of that."""
+    if _asked:
+        raise Stopped(_asked[0])
+
+
+def _show_lost(lost: Any) -> None:
+    # in place of a traceback on stderr: `check` tells of it in one line
+    if not isinstance(lost.exc_value, Stopped):
+        sys.__unraisablehook__(lost)
+
+
 def handle() -> None:
-    """Have this process end in good order at the signals of `ENDING`; called by a main thread."""
-    for number in ENDING:
-        if signal.getsignal(number) is signal.SIG_DFL:
+    """Have this process end in good order at Ctrl-C and `ENDING`; called by a main thread."""
+    for number in (signal.SIGINT, *ENDING):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _stop)
+    sys.unraisablehook = _show_lost
 
 
 def ignore() -> None:

@@ -119,12 +119,14 @@ def mode_option(text: str) -> Decorator:
     return several("--mode", "modes", modes, METAVAR, f"{text}; repeatable, or with commas.")
 
 
-def all_modes(replaying: bool = False) -> tuple[tuple[ModeSetting, ...], tuple[BrokenScheme, ...]]:
+def all_modes(
+    replaying: bool = False, by_context: bool = False
+) -> tuple[tuple[ModeSetting, ...], tuple[BrokenScheme, ...]]:
     """Return all modes that instrument and work, and which others are left out.
 
-    `replaying`: as for `registry.tried_modes`.
+    `replaying`, `by_context`: as for `registry.tried_modes`.
     """
-    working, failing = registry.tried_modes(replaying)
+    working, failing = registry.tried_modes(replaying, by_context)
     return tuple(map(read, working)), failing
 
 

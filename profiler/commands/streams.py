@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from simprof.simulator import stopping
 from simprof.simulator.errors import UsageError
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -51,6 +52,8 @@ def write(descriptor: int, text: str) -> None:
 
     Raises UsageError if it cannot be written: the stream is closed, its disk is full, nobody reads.
     """
+    if descriptor == STDOUT:
+        stopping.check()
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
     if not text.isascii():  # names in damaged files are no text
         from simprof.profiler.reports.display import bytes_shown

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from simprof.profiler.profiles.scratch import if_killed
+from simprof.simulator import stopping
 from simprof.simulator.errors import UsageError
 
 
@@ -39,6 +40,7 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes]) -> None:
     Links are followed. What is not a regular file (a pipe, a terminal) is written in place. Raises
     UsageError if the file cannot be written.
     """
+    stopping.check()
     target = path.resolve()
     try:
         if target.exists() and not target.is_file():

@@ -57,6 +57,8 @@ GROUP = "simprof.schemes"  # Entry point group of other distributions' schemes
 # The mode whose paths guide schemes that a path profile of the same run guides.
 PATH_PROFILER = "pp"
 
+NO_CONTEXTS = "what its run-time routine executes is not known by calling context"
+
 # No scheme: the counts that every run has.
 EDGES = SchemeDefinition(
     mode="edges", description="edges, counted by the emulator: no instrumentation", plan=None
@@ -105,9 +107,12 @@ def brought() -> tuple[str, ...]:
     return tuple(f"{entry.name} {entry.value} {distribution_of(entry)}" for entry in _entries())
 
 
-def tried_modes(replaying: bool = False) -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
+def tried_modes(
+    replaying: bool = False, by_context: bool = False
+) -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
     """Return the modes that instrument, and those that turn out not to work when they are tried;
-    `replaying`: on a recording, which lacks the order of what different routines execute.
+    `replaying`: on a recording, which lacks the order of what different routines execute;
+    `by_context`: with costs by calling context.
     """
     # Schemes of other distributions plan a small graph for that: their planners may be imported
     # when they are first used.
@@ -120,11 +125,18 @@ def tried_modes(replaying: bool = False) -> tuple[tuple[str, ...], tuple[BrokenS
         problem = None if mode in own else try_out(definition(mode))
         if replaying and definition(mode).depends_on_order:
             problem = f"mode {mode}: recordings lack the order of events that it depends on"
+        if by_context and has_own_table(mode):
+            problem = f"mode {mode}: {NO_CONTEXTS}"
         if problem is None:
             working.append(mode)
         else:
             failing.append(BrokenScheme(mode, problem))
     return tuple(working), tuple(failing)
+
+
+def has_own_table(mode: str) -> bool:
+    """Whether a mode counts by a run-time routine of its own."""
+    return definition(mode).code().table is not None
 
 
 def modes() -> tuple[str, ...]:

@@ -49,7 +49,13 @@ from simprof.profiler.request.request import (
     Setting,
     report_progress,
 )
-from simprof.profiler.schemes.registry import beginning, definition, needs_unit_flow
+from simprof.profiler.schemes.registry import (
+    NO_CONTEXTS,
+    beginning,
+    definition,
+    has_own_table,
+    needs_unit_flow,
+)
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
@@ -385,12 +391,9 @@ def _check_trees(study: Study) -> None:
     contexts = study.invocation.contexts
     if contexts is None or not contexts.tree:
         return
-    own = (each.name for each in study.settings if definition(each.mode).code().table is not None)
+    own = (each.name for each in study.settings if has_own_table(each.mode))
     if (name := next(own, None)) is not None:
-        raise UsageError(
-            f"{name}: what its run-time routine executes is not known by calling context: make "
-            "call trees under another mode"
-        )
+        raise UsageError(f"{name}: {NO_CONTEXTS}: make call trees under another mode")
 
 
 def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:

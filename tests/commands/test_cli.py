@@ -135,6 +135,14 @@ def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
     assert session.requests[0].arguments == (b"7",)
 
 
+def test_compare_by_context_leaves_out_what_has_no_contexts(
+    session: FakeSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof("compare", "--call-tree", "a.elf") == 3
+    assert {*planned_modes()} - {setting.mode for setting in session.settings} == {"kblpp"}
+    assert capfd.readouterr().err.startswith("simprof: left out: mode kblpp: ")
+
+
 def test_compare_takes_a_mode_with_several_sets_of_options(session: FakeSession) -> None:
     given = "tpp, tpp:cold=1.0:loop=1, tpp:loop=15.5:cold=5"
     simprof("compare", "a.elf", "--mode", given, "--mode", "kiter:k=3")

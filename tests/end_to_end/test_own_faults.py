@@ -125,6 +125,46 @@ def test_an_interrupt_at_any_moment(tmp_path: Path) -> None:
     assert len(statuses & {128 + number for number in STOPPING}) > 2
 
 
+LOST = {
+    "in a callback": """
+import ctypes
+ask = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(number))
+""",
+    "while a class is made": """
+class Asking:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(number)
+def ask():
+    type("Made", (), {"asking": Asking()})
+""",
+}
+AND_THEN_RUN = """
+import signal, sys
+from simprof.profiler.cli import main
+from simprof.simulator.binary import dwarf_lines
+number, plain = int(sys.argv.pop(1)), dwarf_lines._line_rows
+def rows(data):
+    ask()
+    yield from plain(data)
+dwarf_lines._line_rows = rows
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", LOST)
+def test_an_interrupt_that_python_loses(where: str, number: int, tmp_path: Path) -> None:
+    """What is raised there goes no further: the run would go on, without its source lines."""
+    words = ("run", "-o", tmp_path / "profile", SIEVE, "--", "1")
+    done = subprocess.run(
+        [sys.executable, "-c", LOST[where] + AND_THEN_RUN, str(int(number)), *map(str, words)],
+        env=environment(tmp_path), capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 128 + number, done.stderr
+    assert SAYING[number].search(done.stderr) and len(done.stderr.split("\n")) <= 3
+    assert not (tmp_path / "profile").exists()
+
+
 def spinning(place: Path, *before: str) -> subprocess.Popen[str]:
     """Start a run of minutes, behind other words of a command; return it once it executes."""
     words = ["run", "-o", str(place / "profile"), str(SIEVE), "--", "100000000"]
