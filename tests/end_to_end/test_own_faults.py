@@ -153,7 +153,7 @@ main()
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", LOST)
-def test_an_interrupt_that_python_loses(where: str, number: int, tmp_path: Path) -> None:
+def test_an_interrupt_that_python_loses(where: str, number: signal.Signals, tmp_path: Path) -> None:
     """What is raised there goes no further: the run would go on, without its source lines."""
     words = ("run", "-o", tmp_path / "profile", SIEVE, "--", "1")
     done = subprocess.run(

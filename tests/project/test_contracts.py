@@ -200,6 +200,7 @@ def test_help_imports_no_subcommand() -> None:
         "simprof.profiler", "simprof.simulator", "simprof.profiler.cli",
         "simprof.profiler.commands", "simprof.profiler.commands.group",
         "simprof.profiler.commands.streams", "simprof.simulator.errors",
+        "simprof.simulator.stopping",
     }  # fmt: skip
 
 
