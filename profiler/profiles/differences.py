@@ -67,10 +67,16 @@ class Difference:
     before: RunMeasurement
     after: RunMeasurement
     same_program: bool  # Whether both are of one file
-    # routines, edges, paths: Those that differ.
+    # routines, edges, paths: Those that differ; no paths where only one profile has any.
     routines: tuple[RoutineDifference, ...]
     edges: tuple[CountDifference, ...]
     paths: tuple[CountDifference, ...]
+
+    @property
+    def without_paths(self) -> RunMeasurement | None:
+        """The profile that has no paths, if the other has any: its mode has not counted them."""
+        has = [any(each.path_counts for each in run.routines) for run in (self.before, self.after)]
+        return None if has[0] == has[1] else self.after if has[0] else self.before
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +102,8 @@ def difference(before: RunMeasurement, after: RunMeasurement) -> Difference:
     routines.sort(key=lambda r: (_size(r.instructions) + _size(r.added), _size(r.entered)))
     for changes in (edges, paths):
         changes.sort(key=lambda change: _size(change.executions))
-    return Difference(before, after, same, tuple(routines), tuple(edges), tuple(paths))
+    whole = Difference(before, after, same, tuple(routines), tuple(edges), tuple(paths))
+    return whole if whole.without_paths is None else replace(whole, paths=())
 
 
 def _of_this_run(measurement: RunMeasurement, routine: RoutineProfile) -> RoutineProfile:

@@ -65,6 +65,9 @@ def _parts(difference: Difference, top: int, verdict: PairQuality | None) -> Ite
     yield from _listed("Routines", "", difference.routines, _routines, top)
     yield from _listed("Edges", " (executions)", difference.edges, _counts, top)
     yield from _listed("Paths", " (executions)", difference.paths, _counts, top)
+    if (lacking := difference.without_paths) is not None:
+        side = "before" if lacking is before else "after"
+        yield layout.paragraph(f"Paths are not compared: {side} has none.")
 
 
 def _judged(verdict: PairQuality) -> Iterator[layout.Part]:

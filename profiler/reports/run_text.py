@@ -335,7 +335,7 @@ def _counting(measurement: RunMeasurement) -> str:
             told += f" ({group_digits(hashed)} through a hash table)"
     else:
         return ""
-    return f"{told}, {measurement.added / events:.1f} added instructions each"
+    return f"{told}, {measurement.added / events:,.1f} added instructions each"
 
 
 def routine_costs(measurement: RunMeasurement, top: int) -> layout.Table:

@@ -501,6 +501,16 @@ def test_diff_of_one_program(directory: Path, tmp_path: Path, capsys: Output) ->
     assert f"\n{left} routines more: --top" in shown(capsys, "diff", pp, double, "--top", "3")
 
 
+def test_diff_with_a_profile_that_has_no_paths(directory: Path, capsys: Output) -> None:
+    for profiles, side in ((("pp", "edges"), "after"), (("edges", "pp"), "before")):
+        paths = [directory / name for name in profiles]
+        text = shown(capsys, "diff", *paths)
+        assert text.rstrip().endswith(f"Paths are not compared: {side} has none.")
+        assert "Paths that differ" not in text
+        assert json.loads(shown(capsys, "diff", *paths, "--json"))["paths"] == []
+    assert "not compared" not in shown(capsys, "diff", directory / "pp", directory / "pp")
+
+
 def test_diff_of_two_builds(directory: Path, capsys: Output) -> None:
     """Addresses have moved; a source line has the same count in both."""
     answer = json.loads(shown(capsys, "diff", directory / "pp", directory / "v8", "--json"))

@@ -117,8 +117,7 @@ def assert_apart(run: RunMeasurement) -> int:
     for routine, one in zip(twice.routines, run.routines, strict=True):
         doubled = [replace(path, count=2 * path.count) for path in one.path_counts]
         assert list(routine.path_counts) == doubled
-    nothing = replace(run, routines=tuple(replace(r, path_counts=()) for r in run.routines))
-    differing = difference(nothing, run).paths
+    differing = difference(twice, run).paths
     assert len(differing) == paths
     # Of parallel edges no text tells which one a path took.
     ways = {
@@ -195,13 +194,13 @@ def test_paths_of_a_program_are_shown_apart(name: str, fixture_elf: Callable[...
     assert assert_apart(run) > 5
     # Paths of the same source lines are one where builds are compared, but not those that differ
     # in their loops.
-    nothing = replace(run, routines=tuple(replace(r, path_counts=()) for r in run.routines))
-    other = replace(nothing.program, sha256="00" * 32)
-    kinds = Counter(each.kind for each in difference(replace(nothing, program=other), run).paths)
+    twice = merge([run, run])
+    other = replace(twice, program=replace(run.program, sha256="00" * 32))
+    kinds = Counter(each.kind for each in difference(other, run).paths)
     assert kinds["path (loop entry) (loop exit)"]
     assert kinds["path (after back edge) (loop exit)"]
     assert kinds["path (before back edge) (loop entry)"]
-    names = {step for x in difference(nothing, run).paths for step in x.steps}
+    names = {step for x in difference(twice, run).paths for step in x.steps}
     assert any(each.startswith("loop 0x") for each in names)
     text = render_text(listing("paths", run, RowChoice(routines=("nest", "insertion_sort"))), 200)
     assert "> loop 0x" in text

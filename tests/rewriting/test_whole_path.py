@@ -93,6 +93,8 @@ def test_read_gives_the_profile_and_the_hot_subpaths(
     ("mode", "words", "message"),
     [
         ("pp", ["--subpaths", "2"], "is of mode pp, which writes no trace of paths"),
+        ("bits", ["--subpaths", "2", "-o", "x"], "-o saves a profile"),
+        ("witness", ["--subpaths", "2"], "is of mode witness, which writes no trace of paths"),
         ("wpp", ["--subpaths", "2", "-o", "x"], "-o saves a profile"),
     ],
 )

@@ -149,7 +149,7 @@ def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
     loaded = [load(path) for path in counted]
     for file, path in zip(loaded, counted, strict=True):
         _check_writer(instrumented, path)
-        if definition(file.header["mode"]).writes_trace:
+        if definition(file.header["mode"]).writes_trace and chosen["subpaths"] is None:
             return _make_trace(merged(loaded), path, output, program)
     whole, stream = merged(loaded), b""
     if whole.header.get("trace"):  # its paths are in there
