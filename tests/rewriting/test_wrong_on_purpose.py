@@ -68,6 +68,16 @@ def missed_exit(right: Mapping[str, Code]) -> Mapping[str, Code]:
     return {edge: () for edge in ("few>EXIT",) if edge in right}
 
 
+def wrong_symbol(right: Mapping[str, Code]) -> Mapping[str, Code]:
+    """A number that is no path's is written in place of a symbol."""
+
+    def wrong(one: Instruction) -> Instruction:
+        is_symbol = one.text.startswith("or ")
+        return Instruction("or %g2, 4095, %g2", one.word | 0xFFF) if is_symbol else one
+
+    return {edge: tuple(map(wrong, right[edge])) for edge in ("few>EXIT",) if edge in right}
+
+
 @dataclass(frozen=True)
 class Case:
     """An error in the code of a mode, and what verification says of it."""
@@ -105,6 +115,14 @@ CASES = [
         missed_exit,
         "pp",
         (f"{ROUTINE}: the counter of path 0 holds 0, not 1", "instructions were executed, -4"),
+    ),
+    Case(
+        wrong_symbol,
+        "wpp",
+        (
+            f"{ROUTINE}: the counter of path 0 holds 0, not 1",
+            "the trace has paths that no routine has: 1",
+        ),
     ),
 ]
 
