@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -175,11 +176,13 @@ def test_the_timeout_stops_a_loop(compile_file: Compile, width: str) -> None:
 def handled() -> Iterator[None]:
     """Handle signals as the command does."""
     numbers = (signal.SIGINT, *stopping.ENDING)
-    before = {number: signal.getsignal(number) for number in numbers}
+    before, unraisable = {each: signal.getsignal(each) for each in numbers}, sys.unraisablehook
     stopping.handle()
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+    sys.unraisablehook = unraisable
+    stopping._asked.clear()  # the command would have ended
 
 
 @pytest.mark.usefixtures("handled")
