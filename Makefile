@@ -9,7 +9,8 @@
 # make bench  speed, as tables: the engine, whole commands on real programs, beside limits
 # make performance  measure it again for docs/performance.md
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
-#               docs/results-wcet.md: the same on the suite wcet, the programs of KITER
+#               docs/results-wcet.md: the same on the suite wcet, the programs of KITER, and
+#               docs/results-family.md: the later schemes
 # make executed  docs/results-executed*.md: predicted and executed costs side by side
 # make structure  list the packages and their imports, measure the whole; draw docs/layers.svg (needs graphviz's dot)
 # make determinism  programs twice, in other surroundings: the same answers? SUITES: all of these suites
@@ -25,6 +26,8 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
 	done)
+# Tables of the later schemes, which are not among `--all`.
+FAMILY = ppp-parts family sampling traces net kiter-kblpp
 # The table that needs the cross compiler, where there is one.
 COMPILED = $$(command -v sparc64-linux-gnu-gcc-12 >/dev/null && echo gcov-arcs)
 # Tables with what was executed, and real programs that are small enough for it.
@@ -77,6 +80,7 @@ fuzz: $(VENV)/.installed-dev
 results: $(VENV)/.installed-dev toolchain
 	$(BIN)/simprof table --all $(COMPILED) --suite $(SUITE) --markdown -o docs/results.md
 	$(BIN)/simprof table --all $(COMPILED) --suite wcet --markdown -o docs/results-wcet.md
+	$(BIN)/simprof table $(FAMILY) --suite $(SUITE) --input train --markdown -o docs/results-family.md
 
 executed: $(VENV)/.installed-dev toolchain
 	$(EXECUTED) --suite micro --markdown -o docs/results-executed-micro.md
