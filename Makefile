@@ -27,7 +27,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
 	done)
 # Tables of the later schemes, which are not among `--all`.
-FAMILY = ppp-parts family sampling traces net kiter-kblpp
+FAMILY = ppp-parts family
 # The table that needs the cross compiler, where there is one.
 COMPILED = $$(command -v sparc64-linux-gnu-gcc-12 >/dev/null && echo gcov-arcs)
 # Tables with what was executed, and real programs that are small enough for it.

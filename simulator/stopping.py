@@ -1,13 +1,13 @@
 """Signals that ask simprof to end: Ctrl-C, and those of `timeout`, `kill` and a closed terminal.
 
 While a program runs, each of them ends the run, whose profile is kept (`machine.base`). At
-other moments Python's handler raises `Stopped`, as it raises KeyboardInterrupt for Ctrl-C: what is
-half done goes, and simprof exits with 128 plus the signal's number. A signal that simprof was
+other moments Python's handler raises `Stopped`, a KeyboardInterrupt: what is half done goes, and
+simprof exits with 128 plus the signal's number. A signal that simprof was
 started with ignored stays ignored (`nohup`), and one that somebody else handles stays theirs.
 
 What `Stopped` is raised in may lose it: ctypes prints what a callback raises and goes on, and
 Python 3.11 makes a RuntimeError of what is raised while a class is made, which code that expects
-damaged files takes for damage. `check` raises it again, before anything is written.
+damaged files takes for damage. `check` raises it again, before anything is written or kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 from types import FrameType
 from typing import Any, Final
 
-# Signals that end a process which does not handle them; SIGINT is Python's own.
+# Signals that end a process which does not handle them; Python itself handles SIGINT.
 ENDING: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 

@@ -52,8 +52,6 @@ def write(descriptor: int, text: str) -> None:
 
     Raises UsageError if it cannot be written: the stream is closed, its disk is full, nobody reads.
     """
-    if descriptor == STDOUT:
-        stopping.check()
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
     if not text.isascii():  # names in damaged files are no text
         from simprof.profiler.reports.display import bytes_shown
@@ -78,7 +76,9 @@ def complain(text: str) -> None:
 
 @contextmanager
 def _whole(descriptor: int) -> Iterator[None]:
-    """Turn a failure to write into the error that says so."""
+    """Turn a failure to write into the error that says so; write no result after a lost signal."""
+    if descriptor == STDOUT:
+        stopping.check()
     try:
         yield
     except OSError as error:

@@ -74,7 +74,7 @@ class Difference:
 
     @property
     def without_paths(self) -> RunMeasurement | None:
-        """The profile that has no paths, if the other has any: its mode has not counted them."""
+        """The profile that has no paths, if the other has any."""
         has = [any(each.path_counts for each in run.routines) for run in (self.before, self.after)]
         return None if has[0] == has[1] else self.after if has[0] else self.before
 

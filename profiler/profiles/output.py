@@ -40,7 +40,6 @@ def write_atomically(path: Path, data: bytes | Iterable[bytes]) -> None:
     Links are followed. What is not a regular file (a pipe, a terminal) is written in place. Raises
     UsageError if the file cannot be written.
     """
-    stopping.check()
     target = path.resolve()
     try:
         if target.exists() and not target.is_file():
@@ -98,6 +97,7 @@ def _unnamed(directory: Path) -> int | None:
 
 
 def _parts(data: bytes | Iterable[bytes]) -> Iterable[bytes]:
+    stopping.check()  # nothing is kept, in the cache neither, that a lost signal has cut short
     return (data,) if isinstance(data, bytes) else data
 
 

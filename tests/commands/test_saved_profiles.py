@@ -508,7 +508,7 @@ def test_diff_with_a_profile_that_has_no_paths(directory: Path, capsys: Output) 
         assert text.rstrip().endswith(f"Paths are not compared: {side} has none.")
         assert "Paths that differ" not in text
         assert json.loads(shown(capsys, "diff", *paths, "--json"))["paths"] == []
-    assert "not compared" not in shown(capsys, "diff", directory / "pp", directory / "pp")
+    assert "not compared" not in shown(capsys, "diff", directory / "pp", directory / "v8")
 
 
 def test_diff_of_two_builds(directory: Path, capsys: Output) -> None:

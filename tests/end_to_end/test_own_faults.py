@@ -155,14 +155,26 @@ main()
 @pytest.mark.parametrize("where", LOST)
 def test_an_interrupt_that_python_loses(where: str, number: signal.Signals, tmp_path: Path) -> None:
     """What is raised there goes no further: the run would go on, without its source lines."""
-    words = ("run", "-o", tmp_path / "profile", SIEVE, "--", "1")
+    profile = tmp_path / "profile"
+    words = [*map(str, ("run", "-o", profile, SIEVE, "--", "1"))]
+    kept = environment(tmp_path)
+    del kept["SIMPROF_NO_CACHE"]
+    script = LOST[where] + AND_THEN_RUN
     done = subprocess.run(
-        [sys.executable, "-c", LOST[where] + AND_THEN_RUN, str(int(number)), *map(str, words)],
-        env=environment(tmp_path), capture_output=True, text=True, check=False, timeout=300,
+        [sys.executable, "-c", script, str(int(number)), *words],
+        env=kept, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 128 + number, done.stderr
     assert SAYING[number].search(done.stderr) and len(done.stderr.split("\n")) <= 3
-    assert not (tmp_path / "profile").exists()
+    assert not profile.exists()
+    # Nor does the cache keep what was read by then.
+    found = []
+    for env in (kept, environment(tmp_path)):
+        subprocess.run(
+            [sys.executable, "-c", START, *words], env=env, capture_output=True, check=True
+        )
+        found.append(load(profile).lines)
+    assert found[0] == found[1] and found[0]
 
 
 def spinning(place: Path, *before: str) -> subprocess.Popen[str]:
