@@ -192,8 +192,8 @@ def host_range(regions: Any, address: Any, size: Any, rights: Any) -> Any:
 
 CAN_SAVE, CAN_RESTORE = CpuState.cansave.offset, CpuState.canrestore.offset
 CWP, REGISTERS = CpuState.cwp.offset, CpuState.registers.offset
-CC_OP, _CC_SRC = CpuState.cc_op.offset, CpuState.cc_src.offset
-_CC_SRC2, _CC_DST = CpuState.cc_src2.offset, CpuState.cc_dst.offset
+CC_OP, CC_SRC = CpuState.cc_op.offset, CpuState.cc_src.offset
+CC_SRC2, CC_DST = CpuState.cc_src2.offset, CpuState.cc_dst.offset
 PSR: Final = CpuState.psr.offset  # icc and, in XCC, xcc lie in bits 20..23
 XCC: Final = CpuState.xcc.offset
 
@@ -267,9 +267,9 @@ def _lazy_codes(cpu: Any, bits: Any) -> Any:
     op = load32(cpu + np.uint64(CC_OP))
     sign = np.uint64(1) << (bits - np.uint64(1))
     mask = sign | (sign - np.uint64(1))
-    first = load64(cpu + np.uint64(_CC_SRC))
-    second = load64(cpu + np.uint64(_CC_SRC2))
-    result = load64(cpu + np.uint64(_CC_DST)) & mask
+    first = load64(cpu + np.uint64(CC_SRC))
+    second = load64(cpu + np.uint64(CC_SRC2))
+    result = load64(cpu + np.uint64(CC_DST)) & mask
     flags = np.uint64(8) if result & sign != np.uint64(0) else np.uint64(0)
     if result == np.uint64(0):
         flags |= np.uint64(4)

@@ -97,6 +97,7 @@ class TrapWord(IntEnum):
     SIGNALS = 9  # address of the mask of blocked signals
     ON_CONTEXT = 10  # void(uint64 OBSERVER): a context was set; TELL_NOBODY, TELL_PYTHON
     OBSERVER = 11
+    OPERATIONS = 12  # void(uint64 these words, uint64 number): of instructions; 0: to Python
 
 
 TELL_NOBODY: Final = 0
@@ -129,6 +130,7 @@ class Trap(IntEnum):
     FLUSH_WINDOWS = 0x103
     SYSTEM_CALL_32 = 0x110
     SYSTEM_CALL_64 = 0x16D
+    OPERATION = 0x17D  # in place of an instruction that the engine computes wrongly (`vis`)
     GET_CONTEXT = 0x16E
     SET_CONTEXT = 0x16F
 
@@ -145,7 +147,7 @@ class FillWord(IntEnum):
     FLUSH_FUNCTION = 6  # C address of uc_ctl
     FLUSH_ENGINE = 7  # its arguments
     FLUSH_CODE = 8
-    PYTHON = 9  # void(uint64 page): a page with reserved words is about to be executed
+    PYTHON = 9  # void(uint64 page): a page that needs a shadow is about to be executed
 
 
 class CodeWord(IntEnum):
@@ -237,9 +239,11 @@ def is_reserved(word: Any) -> Any:
 
 
 @native(types.boolean(types.uint64))
-def _has_reserved_words(host: Any) -> Any:
+def _needs_shadow(host: Any) -> Any:
+    # Whether a page holds reserved words, or VIS instructions, some of which are done by `vis`.
     for offset in range(0, PAGE_SIZE, 4):
-        if is_reserved(swap32(load32(host + np.uint64(offset)))):
+        word = swap32(load32(host + np.uint64(offset)))
+        if is_reserved(word) or word & np.uint32(0xC1F80000) == np.uint32(0x81B00000):
             return True
     return False
 
@@ -252,7 +256,7 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
     # Execution is granted only on a fetch: a page that can be executed is slow to write to. From a
     # page's first fetch on it is granted always, so that the engine sees writes to code that it has
     # translated. Our own page can be executed and nothing else.
-    # What is fetched from a page with reserved words is fetched from its shadow.
+    # What is fetched from a page that `_needs_shadow` is fetched from its shadow.
     state = pointer_value(user_data)
     _count_fill(state)
     if kind == _ACCESS_READ:
@@ -271,7 +275,7 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
             if kind == _ACCESS_FETCH:
                 if rights & np.uint8(EXECUTED | CHANGED) == np.uint8(0):
                     start = offset & np.uint64(0xFFFFFFFFFFFFE000)
-                    if _has_reserved_words(load64(row + np.uint64(16)) + start):
+                    if _needs_shadow(load64(row + np.uint64(16)) + start):
                         call1(get_word(state, FillWord.PYTHON), load64(row) + start)
                         rights = load8(page)
                 rights |= np.uint8(EXECUTED)
@@ -391,7 +395,7 @@ def _resume_in_block(clock: Any, pc: Any) -> None:
 
 
 # What is neither spilled nor filled here goes on to Python, or to what Python has put into
-# `TrapWord.CONTEXTS`.
+# `TrapWord.CONTEXTS` and `TrapWord.OPERATIONS`.
 @c_function(types.void(types.voidptr, types.uint32, types.voidptr))
 def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
     """Answer window traps; give every other trap, and what fails, to Python."""
@@ -408,12 +412,14 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
             store64(cpu + np.uint64(_PC), pc)
             store64(cpu + np.uint64(_NPC), npc)
             return
-    contexts = get_word(state, TrapWord.CONTEXTS)
-    saves = number == np.uint32(Trap.FLUSH_WINDOWS)
+    answer = get_word(state, TrapWord.CONTEXTS)
+    is_special = number == np.uint32(Trap.FLUSH_WINDOWS)
     if get_word(state, TrapWord.IS64) != np.uint64(0):
-        saves |= number == np.uint32(Trap.GET_CONTEXT) or number == np.uint32(Trap.SET_CONTEXT)
-    if contexts != np.uint64(0) and saves:
-        call2(contexts, state, np.uint64(number))
+        is_special |= number == np.uint32(Trap.GET_CONTEXT) or number == np.uint32(Trap.SET_CONTEXT)
+    if number == np.uint32(Trap.OPERATION):
+        answer, is_special = get_word(state, TrapWord.OPERATIONS), True
+    if answer != np.uint64(0) and is_special:
+        call2(answer, state, np.uint64(number))
     else:
         call1(get_word(state, TrapWord.PYTHON), np.uint64(number))
 

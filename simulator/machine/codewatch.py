@@ -15,6 +15,7 @@ from simprof.simulator.cpu.address_space import EXECUTED, SHADOWED, AddressSpace
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import SHADOWS
 from simprof.simulator.cpu.traps import MAX_CODE_RANGES
+from simprof.simulator.cpu.vis import as_executed
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.machine.running import LateBlock
 from simprof.simulator.values import dataclass
@@ -190,7 +191,8 @@ def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:
 # register (`traps.is_reserved`). A processor raises an illegal instruction; the engine has no
 # translation for them, and ends the whole process. A page that holds such words may hold them as
 # data, too, so that they stay where they are: the page's *shadow* has `illtrap` in their place, and
-# code is fetched from there.
+# code is fetched from there. VIS instructions that the engine computes wrongly have others in their
+# place (`vis.as_executed`).
 class Shadows:
     """The shadows of a program's pages; `are_others`: what else is not for the engine."""
 
@@ -219,11 +221,11 @@ class Shadows:
         """Bring the shadow of the page at `page` up to date, if it has one."""
         if page not in self._pages:
             return
-        words = np.frombuffer(self._memory.peek(page, PAGE_SIZE), ">u4").copy()
+        words = np.frombuffer(self._memory.peek(page, PAGE_SIZE), ">u4")
         removed = are_reserved(words)
         if self._are_others is not None:
             removed |= self._are_others(words)
-        words[removed] = 0
+        words = np.where(removed, 0, as_executed(words)).astype(">u4")
         self._pages[page][0][:] = words.tobytes()
 
 

@@ -31,8 +31,8 @@ class Hooks:
         clock: NDArray[np.int64],
         code: Sequence[Range],  # ranges whose code passes without a look (`traps.check_code`)
         # on_trap, on_code, on_reserved: called with the trap number, with (address, size in bytes)
-        # of code to look at, and with the address of a page of reserved words that is about to be
-        # executed.
+        # of code to look at, and with the address of a page that is about to be executed and needs
+        # a shadow.
         on_trap: Callable[[int], None],
         on_code: Callable[[int, int], None],
         on_reserved: Callable[[int], None],
@@ -109,6 +109,13 @@ class Hooks:
 
         state = self.trap.ctypes.data
         return lambda: bool(native_contexts.flush_windows(state))
+
+    def do_operation(self) -> None:
+        """Do the instruction that a trap stands for; from now on native code does it."""
+        from simprof.simulator.cpu import vis  # most programs never need its native code
+
+        self.trap[traps.TrapWord.OPERATIONS] = traps.address_of(vis.execute)
+        vis.execute(self.trap.ctypes.data, traps.Trap.OPERATION)
 
     def silence(self, sizes: Mapping[BlockPlace, int], before: Mapping[BlockPlace, int]) -> None:
         """Have no events for blocks, by their sizes in bytes; `before`: those silent so far."""

@@ -14,6 +14,7 @@ from simprof.simulator.cpu.address_space import MAPPED, STACK_SIZE, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
 from simprof.simulator.cpu.traps import ClockWord, FillWord, Trap, TrapWord
+from simprof.simulator.cpu.vis import is_done_here
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
 from simprof.simulator.linux import guest
@@ -275,6 +276,10 @@ class Machine(BaseMachine):
         try:
             if number == (Trap.SYSTEM_CALL_64 if self.is64 else Trap.SYSTEM_CALL_32):
                 self._on_system_call()
+            elif number == Trap.OPERATION and is_done_here(
+                self._position.instruction(self.cpu.trap_pc)
+            ):
+                self._hooks.do_operation()
             elif number == Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
                 self._on_context_trap(number)
             else:
