@@ -21,6 +21,7 @@ ENGINE = (
     "simprof.simulator.cpu.native",
     "simprof.simulator.cpu.traps",
     "simprof.simulator.cpu.crash",
+    "simprof.simulator.cpu.nans",
     "simprof.profiler.engine.kernels",
     "simprof.profiler.engine.block_kernel",
     "simprof.profiler.engine.operation_kernel",

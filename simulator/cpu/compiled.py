@@ -46,7 +46,7 @@ class CFunction:
     """A native function with an address. Python may call those of words of 64 bits only."""
 
     def __init__(self, name: str, arguments: int) -> None:
-        self._name, self._arguments = name, arguments
+        self._name, self.arguments = name, arguments
 
     @cached_property
     def address(self) -> int:
@@ -55,7 +55,7 @@ class CFunction:
 
     @cached_property
     def _function(self) -> Callable[..., int]:
-        words = [ctypes.c_int64] * (self._arguments + 1)
+        words = [ctypes.c_int64] * (self.arguments + 1)
         return ctypes.PYFUNCTYPE(*words)(self.address)
 
     def __call__(self, *arguments: int) -> int:

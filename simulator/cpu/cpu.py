@@ -15,12 +15,14 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, IntEnum
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Final
 
 from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.cpu import engine as uc
+from simprof.simulator.cpu import nans
 from simprof.simulator.cpu.cpu_state import (
     ASI_PRIMARY_NO_FAULT,
     FEATURE_QUAD_FLOAT,
@@ -116,6 +118,7 @@ class Cpu:
         self.stack_bias = STACK_BIAS_64 if is64 else 0  # what %sp and %fp are off by
         self._window_layout = struct.Struct(">16Q" if is64 else ">16I")  # of a saved window
         self.window_size = self._window_layout.size
+        _correct_nans()
         self._engine = _open_engine()
         self.handle = self._engine.handle
         self.state = _locate(self._engine)
@@ -324,6 +327,15 @@ def is_in_engine(frame: FrameType | None) -> bool:
 
 
 # -- making an engine
+
+
+@cache
+def _correct_nans() -> None:
+    # Once for the process: the engine's arithmetic is shared by all engines.
+    for name, function in nans.STANDS_FOR.items():
+        own = ctypes.cast(getattr(uc.library, f"{name}_sparc64"), ctypes.c_void_p).value or 0
+        function(*(own, 0, 0)[: function.arguments - 1], 0)
+    uc.redirect({f"{name}_sparc64": each.address for name, each in nans.STANDS_FOR.items()})
 
 
 def _open_engine() -> uc.Engine:

@@ -11,8 +11,11 @@ import importlib.util
 import os
 import sys
 import weakref
+from collections.abc import Mapping
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Final
+
+import numpy as np
 
 from simprof.simulator.errors import EngineError
 
@@ -52,6 +55,10 @@ UC_SPARC_REG_O5: Final = 83
 UC_SPARC_REG_PC: Final = 88
 
 
+_LINK_MAP: Final = 2  # RTLD_DI_LINKMAP
+_JUMP_SLOTS, _JUMP_SLOTS_SIZE, _SYMBOLS = 23, 2, 6  # DT_JMPREL, DT_PLTRELSZ, DT_SYMTAB
+
+
 class UnicornError(Exception):
     """An error of the engine, with its number."""
 
@@ -82,6 +89,44 @@ def _load() -> ctypes.CDLL:
 
 
 library = _load()
+
+
+def redirect(functions: Mapping[str, int]) -> None:
+    """Have the engine call other functions, by C addresses, instead of its own ones of these names.
+
+    Raises `EngineError` for a library that does not call them by way of its table of functions.
+    """
+    # The table that the dynamic loader fills in (`.got.plt`); it has each function once.
+    address, dynamic = _loaded_at(library)
+    entries: dict[int, int] = {}
+    while (tag := c_uint64.from_address(dynamic).value) != 0:
+        entries[tag] = c_uint64.from_address(dynamic + 8).value
+        dynamic += 16
+    rows = entries.get(_JUMP_SLOTS_SIZE, 0) // 24 * 3
+    slots = np.ctypeslib.as_array((c_uint64 * rows).from_address(entries[_JUMP_SLOTS]))
+    slots = slots.reshape(-1, 3)
+    numbers = (slots[:, 1] >> np.uint64(32)).astype(np.int64)
+    words = 3 * (int(numbers.max(initial=0)) + 1)
+    symbols = np.ctypeslib.as_array((c_uint64 * words).from_address(entries[_SYMBOLS]))
+    values = symbols.reshape(-1, 3)[numbers, 1]
+    for name, function in functions.items():
+        own = ctypes.cast(getattr(library, name), c_void_p).value or 0
+        places = slots[values == np.uint64(own - address), 0]
+        if len(places) != 1:
+            raise EngineError(f"the emulator does not call {name}: install unicorn 2.1.4")
+        c_uint64.from_address(address + int(places[0])).value = function
+
+
+def _loaded_at(loaded: ctypes.CDLL) -> tuple[int, int]:
+    # What is added to a library's addresses; the address of its dynamic section.
+    found = POINTER(c_uint64)()
+    find = ctypes.CDLL(None).dlinfo
+    find.argtypes = c_void_p, c_int, c_void_p
+    if find(loaded._handle, _LINK_MAP, ctypes.byref(found)) != 0:
+        raise EngineError("the emulator's library is not one of ELF: install unicorn 2.1.4")
+    return found[0], found[2]
+
+
 _ARGUMENTS = {
     "uc_close": (c_void_p,),
     "uc_context_alloc": (c_void_p, POINTER(c_void_p)),

@@ -119,6 +119,18 @@ def finish_load(cpu: Cpu, word: int, data: bytes | None, little_endian: bool = F
         cpu.set_register(number, values[0] & 0xFFFFFFFFFFFFFFFF)
 
 
+# -- what is privileged to V9 but not to LEON3's Linux
+
+_CASA, _USER_DATA, _PRIMARY = 0x3C, 0x0A, 0x80
+
+
+def of_user_space(word: int) -> int | None:
+    """Return LEON3's `casa [] 10` as one in the space that V9's users have; None for others."""
+    if _op3(word, 3) != _CASA or word & 0x3FE0 != _USER_DATA << 5:
+        return None
+    return word ^ (_USER_DATA ^ _PRIMARY) << 5
+
+
 def load_size(word: int) -> int:
     """Return the bytes that a no-fault load reads."""
     return _ALTERNATE_LOADS[_op3(word, 3)].size
@@ -220,7 +232,7 @@ def illegal_instruction(pc: int, word: int) -> FaultKind:
 def _missing_extension(word: int) -> str | None:
     op, op3 = word >> 30, word >> 19 & 63
     if op == 2 and op3 == 0x36:
-        return "this VIS instruction"
+        return {0x80: "shutdown", 0x81: "siam"}.get(word >> 5 & 0x1FF, "this VIS instruction")
     if op == 2 and op3 == 0x37:
         return "fused multiply-add (FMAF)"
     if op == 2 and op3 in (0x19, 0x35) and not is_reserved(word):

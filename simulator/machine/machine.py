@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simprof.simulator.binary.dynamic import module_at
-from simprof.simulator.binary.program import PAGE_SIZE, Program
+from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, Program
 from simprof.simulator.cpu.address_space import MAPPED, STACK_SIZE, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
@@ -328,6 +328,12 @@ class Machine(BaseMachine):
         if number == Trap.UNALIGNED and (data := faults.fp_store(self.cpu, word)) is not None:
             self._store(pc, faults.effective_address(self.cpu, word), data)
             return
+        if number == Trap.PRIVILEGED_ACTION and self.program.machine is MachineKind.SPARCV8:
+            plain = faults.of_user_space(word)
+            if plain is not None:
+                self._code.patch(pc, plain)
+                self._position.interrupt(pc)
+                return
         asi = faults.no_fault_load(self.cpu, word) if number == Trap.DATA_MISS else None
         if asi is not None:
             self._on_no_fault_load(pc, word, asi)

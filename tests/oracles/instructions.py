@@ -20,10 +20,13 @@ Effect = Callable[[State], None]
 class Instruction:
     """A word and its meaning; `of_memory`: %g2 is the address of the state's memory."""
 
+    # `of_32_bits`: the upper half of its result, and xcc, are not defined.
+
     name: str
     word: int
     effect: Effect
     of_memory: bool = False
+    of_32_bits: bool = False
 
 
 def signed(value: int, bits: int) -> int:
@@ -187,7 +190,7 @@ def arithmetic() -> Iterator[Instruction]:
         name = "sdiv" if is_signed else "udiv"
         yield Instruction(name, _word(number), _divided(is_signed, False))
         yield Instruction(f"{name}cc", _word(number | 0x10), _divided(is_signed, True))
-    yield Instruction("mulscc", _word(0x24), _multiply_step)
+    yield Instruction("mulscc", _word(0x24), _multiply_step, of_32_bits=True)
 
 
 # -- conditions
