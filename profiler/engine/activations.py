@@ -218,11 +218,23 @@ class Activations:
         """Count what an interrupted activation has executed, as it is never resumed."""
         # Returns the block in which it ends, or UNKNOWN. `number` is that of the record.
         record = self._signals[number]
-        steps, context = self._reached(record.state, record.pc)
-        self.apply(steps, record.frame)
-        if context.block != UNKNOWN:
-            self.cut(record.frame, context.block, record.pc)
-        return context.block
+        return self.stop_at(record.state, record.pc, record.frame)
+
+    def stop_at(self, state: int, pc: int, frame: int) -> int:
+        """Count what the activation at `frame` has executed of a state, up to `pc`."""
+        # Returns the block in which it ends; UNKNOWN if it is complete.
+        steps, context = self._reached(state, pc)
+        self.apply(steps, frame)
+        if context.block == UNKNOWN:
+            return UNKNOWN
+        self.cut(frame, context.block, pc)
+        edge = self._index.exit_behind_slot(context)
+        if edge == UNKNOWN or pc != context.last:
+            return context.block
+        # The instruction in the slot has faulted, but the return has executed, and the code of its
+        # edge, which stands before it.
+        self.apply((Cross(edge),), frame)
+        return UNKNOWN
 
     def cut(self, frame: int, block: int, pc: int) -> None:
         """Count that the activation at `frame` has come no further in `block` than to `pc`."""
@@ -290,6 +302,44 @@ class Activations:
         for above in range(frame, target, -kernels.STRIDE):
             self._end_caller_early(above)
         self._enter_landing(target, address)
+
+    # Going on elsewhere: a signal's handler has changed pc or npc, and nothing else as a rule. The
+    # activation ends where it is, and a new one takes its place, or its caller goes on.
+
+    def resume_elsewhere(self, address: int, block: int) -> None:
+        """Go on at `address` with the current activation, which a signal interrupted in `block`."""
+        # `block`: UNKNOWN if it is complete. The handler's frame, just dropped, has the interrupted
+        # %sp. Where it is another one now, the handler has left activations or switched stacks.
+        above = self.current + kernels.STRIDE
+        self._replace(address, block, self._stack_pointer() == self._stack(above))
+
+    def stray(self, address: int, block: int) -> None:
+        """Go on at `address`, which is not where the transfer in `block` leads."""
+        pointer = self._stack_pointer()
+        self._replace(address, block, not self.current or pointer <= self._stack(self.current))
+
+    def _replace(self, address: int, block: int, stays: bool) -> None:
+        """Go on at `address`; `stays`: in place of the current activation, or in its caller."""
+        frame = self.current
+        at_caller = frame > 0 and self._stack(frame) == self._stack_pointer()
+        back = None
+        if at_caller and self._return_address(frame) == address:
+            back = self._index.return_edge_to(address)
+        if back is not None:
+            self.end_early(frame, block)
+            self.current = frame - kernels.STRIDE
+            self._cross((Cross(back[1]),))
+            return
+        if stays and at_caller:  # without a frame, or behind its `restore`
+            landing = self._index.block_at(address)
+            known = UNKNOWN not in (landing, block)
+            within = known and self._index.routine(landing) == self._index.routine(block)
+            stays = within or self._activation_for(address, frame) != frame - kernels.STRIDE
+        if not stays:
+            self.land(address, block, returned=False)
+            return
+        self.end_early(frame, block)
+        self._enter_landing(frame, address)
 
     def _return_unseen(self, address: int, frame: int) -> None:
         """Follow the activation at `frame` to a place where the graphs have no return."""

@@ -45,6 +45,7 @@ from simprof.profiler.engine.walk import (
     Land,
     Missing,
     Step,
+    Stray,
     WalkContext,
     Walker,
     only_crosses,
@@ -365,6 +366,10 @@ class Automaton:
         """Land as operation number `operation` demands; the kernel does the next one like it."""
         left = UNKNOWN if landing.returned else landing.block
         self._begin_event(left)
+        if isinstance(landing, Stray):
+            self._activations.stray(landing.address, landing.block)
+            self._end_event()
+            return
         native = self._native_landings()
         self._activations.land(landing.address, landing.block, returned=landing.returned)
         self._end_event()
@@ -520,11 +525,9 @@ class Automaton:
             return
         state = self._states[record.state]
         if resumed_pc != record.resumes_at:
-            steps, context = self._states.until(record.state, record.pc)
-            self._activations.apply(steps, record.frame)
-            if context.block != UNKNOWN:
-                self._activations.cut(record.frame, context.block, record.pc)
-            self._await_landing(context.block)
+            block = self._activations.stop_at(record.state, record.pc, record.frame)
+            resume = self._activations.resume_elsewhere
+            self._await(lambda address: resume(address, block), lambda: block)
         elif record.pc < state.end:
             self.clock[kernels.RESUME_PC] = record.pc
             self.clock[kernels.RESUME_END] = state.end
@@ -562,7 +565,8 @@ class Automaton:
     def _exit_by_trap(self, context: WalkContext) -> int:
         """Return the EXIT edge behind a trap that does not return, UNKNOWN if there is none."""
         ends = context.pending < 0 or self._walker.kind(context.pending) in _LEAVES_TRAP
-        return self._index.exit_edge[context.block] if ends else UNKNOWN
+        behind = self._index.exit_behind_slot(context)
+        return self._index.exit_edge[context.block] if ends else behind
 
     # Threads
 
@@ -646,13 +650,9 @@ class Automaton:
             return UNKNOWN
         if self._states[number].size == 0:  # a context was set, and nothing has executed there
             return self._states.inside(number)[1].block
-        steps, context = self._states.until(
-            number, end - 4 if fault_pc is None else fault_pc, executed=fault_pc is None
-        )
-        self._activations.apply(steps, self._activations.current)
-        if exited and self._leave_by_trap(context) == UNKNOWN:
-            return UNKNOWN
-        if context.block != UNKNOWN:
-            next_pc = end if fault_pc is None else fault_pc
-            self._activations.cut(self._activations.current, context.block, next_pc)
-        return context.block
+        frame = self._activations.current
+        if not exited:
+            return self._activations.stop_at(number, end if fault_pc is None else fault_pc, frame)
+        steps, context = self._states.until(number, end - 4, executed=True)
+        self._activations.apply(steps, frame)
+        return self._leave_by_trap(context)

@@ -62,6 +62,11 @@ class Land:
 
 
 @dataclass(frozen=True)
+class Stray(Land):
+    """Control arrives where its transfer cannot lead: a signal's handler has changed npc."""
+
+
+@dataclass(frozen=True)
 class MissingTarget:
     """The graph lacks the transfer from the indirect jump at `jump` to `target`."""
 
@@ -89,6 +94,8 @@ class MissingReturn:
 Missing = MissingTarget | MissingEntry | MissingReturn
 Step = Cross | Push | Pop | Land | MissingTarget | MissingEntry | MissingReturn
 _CROSSES = frozenset((Cross,))
+# Transfers that may not be taken: the slot of `jmpl; rett` is the `rett`.
+_UNDECIDED = (TransferKind.BRANCH, TransferKind.RETURN_FROM_TRAP)
 
 
 def only_crosses(steps: Iterable[Step]) -> bool:
@@ -242,6 +249,20 @@ class GraphIndex:
             place += 1
         return None
 
+    def exit_behind_slot(self, context: WalkContext) -> int:
+        """Return the EXIT edge that a return or jump takes whose delay slot is reached."""
+        # UNKNOWN for others. It is the block's only edge, and its code stands before the transfer:
+        # it has been crossed whether or not the instruction in the slot completes.
+        if not context.slot_seen or context.block == UNKNOWN:
+            return UNKNOWN
+        word = self._place.index(context.pending)
+        number = self._routine[context.block]
+        cfg, block = self.recovered.routines[number], context.block - int(self.first_block[number])
+        is_only = len(cfg.out_edges[block]) == 1
+        if not is_only or self.recovered.code.transfers.kind[word] in _UNDECIDED:
+            return UNKNOWN
+        return self.exit_edge[context.block]
+
     @cached_property
     def return_blocks(self) -> frozenset[int]:
         """The blocks to which calls return."""
@@ -335,7 +356,8 @@ class Walker:
         elif context.pending >= 0:
             block = self._transfer(self.behind_slot(context, steps), address, steps)
         elif real_address(address) != real_address(context.last + 4):
-            steps.append(Land(address, block, returned=False))
+            moved = Land if context.last < 0 else Stray  # a context was set, or npc
+            steps.append(moved(address, block, returned=False))
             block = self._block_at(address)
         elif self._block_at(address) >= 0:
             block = self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
@@ -391,7 +413,7 @@ class Walker:
 
     def _lost(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         """Arrive where the pending transfer cannot lead; return the block there."""
-        steps.append(Land(address, context.block, returned=False))
+        steps.append(Stray(address, context.block, returned=False))
         return self._block_at(address)
 
     def _transfer(self, context: WalkContext, address: int, steps: list[Step]) -> int:

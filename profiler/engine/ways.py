@@ -20,7 +20,7 @@ from simprof.profiler.engine import kernels
 from simprof.profiler.engine import operation_kernel as kernel
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.memory import EdgeOperations, Operation
-from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, WalkContext
+from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, Stray, WalkContext
 from simprof.simulator.values import dataclass
 
 Array = npt.NDArray[np.int64]
@@ -163,7 +163,7 @@ class WaysToKeep:
                     kind = kernel.PUSH
                 case Pop():
                     kind, value = kernel.POP, 0
-                case Land():
+                case Land() if not isinstance(step, Stray):
                     kind = kernel.LAND
                     place = self._landings.setdefault(step, len(self._landings))
                     value = len(self._known.landings) + place

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.graphs.cfg import EdgeKind
-from tests.oracles.exact import check_against_qemu
+from tests.oracles.exact import check_against_qemu, simulate
 from tests.support.exact_programs import (
     ENDINGS,
     LANGUAGES,
@@ -53,3 +53,27 @@ def test_jump_to_a_label_behind_a_call_is_no_longjmp(
     assert events.activations == 5
     assert sum(events.early.values()) == 0
     assert len([e for e in events.cfg.edges if e.kind is EdgeKind.SWITCH]) == 4
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+def test_program_resumed_elsewhere_after_faults(
+    compile_c: Callable[..., Path], tmp_path: Path, width: str
+) -> None:
+    """Handlers skip instructions, go to labels and callers, or mend the cause; slots included."""
+    program = compile_c(PROGRAMS / "resuming.c", ("-O1", "-fno-pic", "-no-pie"), width=width)
+    found = check_against_qemu(program, directory=tmp_path, stack_pointers=True)
+    by_name = {e.cfg.name: e for e in found.observation.events.values()}
+    assert sum(by_name["deeper"].early.values()) == 0  # the caller of all that faults
+    assert sum(by_name["slot_of_return"].early.values()) == 0  # the return has executed
+
+
+@pytest.mark.toolchain
+def test_handler_may_change_npc_alone(compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    program = compile_c(PROGRAMS / "resuming.c", ("-O1", "-fno-pic", "-no-pie"), width="v9")
+    found = simulate(program, ["5"], directory=tmp_path)
+    by_name = {e.cfg.name: e for e in found.observation.events.values()}
+    labelled = by_name["labelled"]  # entered 6 times, and 5 times more at the label
+    assert (labelled.activations, sum(labelled.early.values())) == (11, 5)
+    assert sum(by_name["deeper"].early.values()) == 0

@@ -147,6 +147,7 @@ def naive_profile(simulated: Simulated, reference: Trace) -> NaiveProfile:
         reference.sp,
         cut_edges(simulated),
         faulted=not reference.executed[-1],
+        executed=reference.executed,
     )
 
 

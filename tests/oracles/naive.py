@@ -34,6 +34,8 @@ from numpy.typing import NDArray
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 
 BlockName = tuple[int, bool]  # (start, is_slot)
+# Routines of the C library by which handlers return.
+SIGNAL_RETURNS = ("__rt_sigreturn_stub", "__sigreturn_stub")
 
 
 class NaiveError(AssertionError):
@@ -107,6 +109,7 @@ class Activation:
     begins: str = "entry"
     sp: int = 0
     interrupted: bool = False
+    faulted: bool = False  # its last instruction did not complete
 
 
 def back_edges(graph: ControlFlowGraph) -> frozenset[int]:
@@ -143,8 +146,10 @@ class Walker:
         cut: Mapping[int, Collection[int]] | None = None,
         faulted: bool = False,
         handlers: Collection[int] = (),
+        executed: NDArray[np.bool_] | None = None,
     ) -> None:
         self.faulted = faulted
+        self.executed = [True] * len(pc) if executed is None else executed.tolist()
         self.handlers = frozenset(handlers)
         self.pc: list[int] = pc.tolist()
         self.breaks = [False] * len(pc) if breaks is None else breaks.tolist()
@@ -324,17 +329,21 @@ class Walker:
         """Control came to instruction `step` from outside: a signal, its end, a set context."""
         target = self.pc[step]
         top = self.stack[-1]
-        top.interrupted = True
+        top.interrupted, top.faulted = True, not self.executed[step - 1]
         if self.sp is not None:
             top.sp = self.sp[step - 1]
         is_routine = target in self.place and self.place[target][0].address == target
-        if target in self.handlers if self.handlers else is_routine:
+        returns = self.stack[-1].graph.name in SIGNAL_RETURNS and not self.handlers
+        if target in self.handlers if self.handlers else is_routine and not returns:
             self.enter(step, None, False)
             return
         for index in range(len(self.stack) - 2, -1, -1):
             if not self.stack[index + 1].below and self.resumes(self.stack[index], target):
                 self.resume(step, index)
                 return
+        if self.stack[-1].graph.name in SIGNAL_RETURNS:
+            self.resume_elsewhere(step)
+            return
         only = self.only_exit()
         self.land(step, None if only is None else self.close(only))
 
@@ -351,6 +360,8 @@ class Walker:
         """Whether an interrupted `activation` can go on at `target`."""
         graph, block = activation.graph, activation.graph.blocks[activation.block]
         done = block.start + 4 * activation.offset
+        if activation.faulted:
+            return target == done - 4
         if activation.offset < block.instructions:
             return target in (done, done - 4)
         successors = {
@@ -362,6 +373,18 @@ class Walker:
 
     def resume(self, step: int, index: int) -> None:
         """Go on in the interrupted activation number `index`, after its handler is done."""
+        self.end_handler(index)
+        top = self.stack[-1]
+        block = top.graph.blocks[top.block]
+        if self.pc[step] == block.start + 4 * top.offset - 4:
+            top.interrupted = False
+            return  # the instruction that faulted, once more
+        self.breaks[step] = False
+        top.interrupted = False
+        self.advance(step)
+
+    def end_handler(self, index: int) -> None:
+        """End all activations above the interrupted one, number `index`."""
         handler = self.stack[-1]
         exits = [
             e
@@ -372,14 +395,20 @@ class Walker:
             self.close(exits[0])
         while len(self.stack) > index + 1:
             self.end_early()
-        top = self.stack[-1]
-        block = top.graph.blocks[top.block]
-        if self.pc[step] == block.start + 4 * top.offset - 4:
-            top.interrupted = False
-            return  # the instruction that faulted, once more
-        self.breaks[step] = False
-        top.interrupted = False
-        self.advance(step)
+
+    def resume_elsewhere(self, step: int) -> None:
+        """The innermost interrupted activation ends, complete if it was in the slot of a return."""
+        # Its caller goes on if control is there now, as behind a return; or else a new activation
+        # takes the place of the one that has ended.
+        self.end_handler(max(i for i, a in enumerate(self.stack[:-1]) if a.interrupted))
+        only = self.only_exit()
+        ended = self.end_early() if only is None else self.close(only)
+        target = self.pc[step]
+        at_caller = self.sp is None or (self.stack and self.stack[-1].sp == self.sp[step])
+        if ended.below and ended.expected == target and at_caller:
+            self.return_to(target)
+        else:
+            self.enter(step, ended.expected, ended.below)
 
     def end_early(self) -> Activation:
         """Pop the top activation, which ends in the block that it is in."""
@@ -426,13 +455,14 @@ def profile_of(
     cut: Mapping[int, Collection[int]] | None = None,
     faulted: bool = False,
     handlers: Collection[int] = (),
+    executed: NDArray[np.bool_] | None = None,
 ) -> NaiveProfile:
     """Return the profile of a trace (see the module). Raises NaiveError where they disagree.
 
     `faulted`: the last instruction did not complete. `handlers`: where handlers begin, if not
-    just any routine is one.
+    just any routine is one. `executed`: which instructions completed, if not all did.
     """
-    return Walker(graphs, pc, breaks, sp, cut, faulted, handlers).walk()
+    return Walker(graphs, pc, breaks, sp, cut, faulted, handlers, executed).walk()
 
 
 def imbalances(graph: ControlFlowGraph, profile: RoutineProfile) -> list[str]:
