@@ -104,7 +104,9 @@ class PathCount:
 
     id: int | None  # Path number (EPP 3.2); None where it has none (partial paths).
     count: int
-    instructions: int  # What one execution of the path executes (delay slots included)
+    # What one execution of the path executes, delay slots included; of a partial one as far as it
+    # came
+    instructions: int
     blocks: tuple[int | str, ...]  # Start addresses (graph files: labels) in order
     slots: tuple[int, ...]  # Positions in `blocks` of slot blocks
     # The activation ended in the path's last block, so the path is a prefix of one or more.
@@ -134,13 +136,14 @@ class PathCount:
         *,
         inferred: bool,
         shortened: bool = False,
+        unexecuted: int = 0,  # How many instructions of its last block were not reached
     ) -> PathCount:
         """Return the count of a path of `cfg`."""
         blocks = [cfg.blocks[block] for block in record.blocks]
         return cls(
             number,
             count,
-            record.instructions(cfg),
+            record.instructions(cfg) - unexecuted,
             tuple(block.start if block.label is None else block.label for block in blocks),
             tuple(place for place, block in enumerate(blocks) if block.is_slot),
             record.partial,

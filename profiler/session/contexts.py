@@ -109,11 +109,7 @@ class CountedWindow:
     @property
     def base(self) -> int:
         """Instructions executed."""
-        return sum(events.instructions for events in self.events.values()) - sum(
-            cut.count * (events.cfg.blocks[cut.block].instructions - cut.executed)
-            for events in self.events.values()
-            for cut in events.cut
-        )
+        return sum(events.instructions for events in self.events.values())
 
 
 def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> CountedWindow:

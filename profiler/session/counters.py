@@ -78,9 +78,18 @@ class RoutineEvents:
 
     @property
     def instructions(self) -> int:
-        """Instructions of the routine's blocks, each as often as it was executed."""
+        """Instructions executed: those of the routine's blocks, but for what was not reached."""
         counts = zip(self.block_counts, self.cfg.blocks, strict=True)
-        return sum(count * block.instructions for count, block in counts)
+        entered = sum(count * block.instructions for count, block in counts)
+        return entered - sum(self.unexecuted.values())
+
+    @cached_property
+    def unexecuted(self) -> Mapping[int, int]:
+        """Block id -> its instructions that executions of it did not reach."""
+        total: Counter[int] = Counter()
+        for cut in self.cut:
+            total[cut.block] += cut.count * (self.cfg.blocks[cut.block].instructions - cut.executed)
+        return total
 
 
 def collect_events(

@@ -206,7 +206,18 @@ def _paths(routine: RoutineReading) -> Iterator[PathCount]:
             record.edges,
             inferred=path is not None and guided is not None and guided.is_obvious(path),
             shortened=are_shortened(record),
+            unexecuted=_unexecuted(routine.events, record),
         )
+
+
+def _unexecuted(events: RoutineEvents, record: PathRecord) -> int:
+    """Return how many instructions of its last block a partial path has not executed."""
+    # Where its activations came to different places, they are shared out, rounded up: so paths
+    # never seem to have executed more than the routine has.
+    if not record.partial:
+        return 0
+    block = record.blocks[-1]
+    return -(-events.unexecuted.get(block, 0) // events.early.get(block, 1))
 
 
 def _shortening(decoder: PathDecoder) -> Callable[[PathRecord], bool]:
