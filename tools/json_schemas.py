@@ -136,7 +136,7 @@ PLACE: Mapping[str, Schema] = {
 EXIT = thing(
     {
         "status": WHOLE,
-        "reason": {"enum": ["exit", "signal", "fault", "budget", "refused", "deadlock"]},
+        "reason": {"enum": ["exit", "signal", "fault", "budget", "timeout", "refused", "deadlock"]},
     },
     {
         "signal": WHOLE,

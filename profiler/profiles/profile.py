@@ -31,7 +31,9 @@ from simprof.simulator.binary.program import MachineKind, Module, SourceLine
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.values import dataclass
 
-Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
+Reason = Literal[
+    "exit", "signal", "fault", "budget", "timeout", "interrupted", "refused", "deadlock"
+]
 Option = str | int | float | bool | None | tuple[str, ...]
 # Begins the names of losses that an edge profile of another run says (`RunMeasurement.lost`).
 INFERRED = "inferred_"
@@ -366,7 +368,7 @@ class Ending:
         match self.reason:
             case "exit":
                 return self.status
-            case "budget":
+            case "budget" | "timeout":
                 return BUDGET_STATUS
             case "interrupted":
                 return 128 + (self.signal or SIGINT)

@@ -222,6 +222,8 @@ def ending_text(ending: Ending) -> str:
             return f"exit status {ending.status}"
         case "budget":
             return "instruction limit reached"
+        case "timeout":
+            return "time limit reached"
         case "interrupted":
             name = SIGNALS.get(ending.signal or SIGINT)
             return f"interrupted ({'Ctrl-C' if name == 'SIGINT' else name})"

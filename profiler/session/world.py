@@ -89,6 +89,8 @@ class World(Events):
     # the record: these read the same, and write nothing twice.
     host: RecordingHost
     files: Host  # What `host` passes calls on to
+    # The run that was cut short from outside, and that all others are to end like
+    ended_by: RunResult | None = None
 
     def machine(
         self, observer: Observer | None = None, on_late_code: Callable[[], None] | None = None
@@ -142,14 +144,18 @@ class World(Events):
     ) -> ProgramExecution:
         """Run the program."""
         linked = replace(self, program=self.program_with(discoveries))
-        return execute(linked.machine, recovered, schemes, options)
+        execution = execute(linked.machine, recovered, schemes, options)
+        cut, result = self.ended_by, execution.result
+        if cut is not None and result.reason == "budget" and not execution.given_up:
+            result = replace(result, status=cut.status, reason=cut.reason, signal=cut.signal)
+        return replace(execution, result=result)
 
     def ending_like(self, result: RunResult) -> World:
         """Return runs that end where one ended that was cut short from outside."""
-        if result.reason not in ("budget", "interrupted"):
+        if result.reason not in ("budget", "timeout", "interrupted"):
             return self
         guest = replace(self.guest, max_instructions=result.instructions, timeout=None)
-        return replace(self, guest=guest)
+        return replace(self, guest=guest, ended_by=result)
 
     def untimed(self) -> World:
         """Return a run that takes as long as it takes."""

@@ -176,7 +176,7 @@ class BaseMachine(ABC):
         # End the run if its time or budget is over, or Ctrl-C was pressed; say whether it is.
         interruption = int(self._clock[traps.ClockWord.INTERRUPTED])
         if interruption == traps.Interruption.TIMEOUT:
-            self._ending = MachineEnding(STATUS_BUDGET, "budget")
+            self._ending = MachineEnding(STATUS_BUDGET, "timeout")
         elif interruption:
             number = interruption % traps.Interruption.SIGNAL
             self._ending = MachineEnding(128 + number, "interrupted", number)

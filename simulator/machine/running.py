@@ -107,7 +107,9 @@ class Limits:
     stack: int = 64 << 20
 
 
-Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
+Reason = Literal[
+    "exit", "signal", "fault", "budget", "timeout", "interrupted", "refused", "deadlock"
+]
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class ThreadWait:
 class RunResult:
     """How a run ended and what it took."""
 
-    # A shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for Ctrl-C, 125 for a
+    # A shell's: the program's own, 128 + signal, 124 for a spent budget or time limit, 130 for Ctrl-C, 125 for a
     # refused system call or a deadlock.
     status: int
     reason: Reason
@@ -175,7 +177,7 @@ class RunResult:
     @property
     def is_cut_short(self) -> bool:
         """Whether the run ended in a way that is not the program's own."""
-        return self.reason in ("budget", "interrupted", "refused", "deadlock")
+        return self.reason in ("budget", "timeout", "interrupted", "refused", "deadlock")
 
     def ended_like(self, other: RunResult) -> bool:
         """Whether another run did as much, and ended in the same way."""

@@ -149,7 +149,7 @@ def test_a_time_budget(fixture_elf: Find) -> None:
     started = time.perf_counter()
     found = run_json("--timeout", "0.5", fixture_elf("sieve"), "--", "1000000", status=124)
     assert time.perf_counter() - started < 15
-    assert found["exit"]["reason"] == "budget"
+    assert found["exit"]["reason"] == "timeout"
     assert_flow_is_conserved(found["edges"])
 
 

@@ -329,7 +329,7 @@ def _wrong(job: Job, result: CellResult, output: str) -> str | None:
     match result.reason:
         case "exit" if job.given.status not in (ANY_STATUS, result.status):
             return f"{name} ended with status {result.status}, not {job.given.status}"
-        case "budget":
+        case "budget" | "timeout":
             return f"{name} was not done after {result.base} instructions"
         case "exit":
             pass
