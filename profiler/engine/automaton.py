@@ -55,7 +55,7 @@ from simprof.profiler.engine.window_moves import WindowMoves
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind
-from simprof.simulator.machine.running import NativeHook
+from simprof.simulator.machine.running import CodeBlock, NativeHook
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
@@ -602,17 +602,24 @@ class Automaton:
     # Late code
 
     @reported
-    def late_block(self, address: int, words: tuple[int, ...]) -> None:
-        """Note that a block of stubs has these words from now on."""
+    def late_block(self, block: CodeBlock) -> None:
+        """Note that a block of stubs, or of generated code, has these words from now on."""
         # Where it had others, the kernel forgets the transitions to it, whose counts remain.
-        key = address | len(words) << 50
-        code = self._index.recovered.code
+        key = block.address | len(block.words) << 50
+        if block.is_generated:
+            if self._thinning.silence is not None:
+                raise EventsLostError(f"code was generated at {block.address:#x}")
+            place = self._index.generated.add(block.address, block.words)
+        else:
+            place = self._index.recovered.code.version(block.address, block.words)
+        if block.is_generated and self._places.get(key) == place:
+            return
         for number in self._to_late.pop(key, ()):
             known = self._transitions[number]
             self._retired -= 1
             self.memory.rename(known.source, key, self._retired)
             self._transitions[number] = known._replace(key=self._retired)
-        self._places[key] = code.version(address, words)
+        self._places[key] = place
 
     # The end
 

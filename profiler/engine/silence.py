@@ -240,6 +240,8 @@ class RunThinning:
 
     def is_worth_it(self, instructions: int) -> bool:
         """Whether a run that has executed so many instructions is worth the work of a choice."""
+        if self._index.generated:  # `Ways` does not say what may follow that
+            return False
         return instructions >= INSTRUCTIONS_PER_TRANSITION * self._counts().transition_count
 
     def choose_silent(self) -> dict[BlockPlace, int]:

@@ -33,6 +33,7 @@ from simprof.profiler.engine.walk import (
     GraphIndex,
     MissingEntry,
     MissingTarget,
+    Pop,
     Step,
     WalkContext,
     Walker,
@@ -285,6 +286,17 @@ class RunCounts:
             (transition, memory.successor_count(transition.source, transition.key, spilled))
             for transition in self.transitions
         ]
+
+    def generated_entries(self) -> int:
+        """How often control came from the program's file to generated code, returns left out."""
+        made, states = self.index.generated, self.states
+        return sum(
+            count
+            for transition, count in (self.transition_counts() if made else ())
+            if states[transition.target].address in made
+            and states[transition.source].address not in made
+            and not any(isinstance(step, Pop) for step in transition.boundary)
+        )
 
     def unattributed_transfers(self) -> int:
         """Transfers that no edge of the graphs explains."""

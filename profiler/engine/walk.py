@@ -20,10 +20,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from simprof.profiler.engine.generated import GeneratedCode
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.binary.dynamic import real_address
+from simprof.simulator.binary.program import Platform
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
 from simprof.simulator.values import dataclass
@@ -151,6 +153,9 @@ class GraphIndex:
         self._between: dict[int, int] = {}
         self._has_between = bytearray(len(graphs))
         self._place = recovered.code.place
+        program = recovered.program
+        bits, is_leon = 64 if program.is64 else 32, program.platform is Platform.LEON3
+        self.generated = GeneratedCode(bits, supervisor=is_leon)
 
     def _of_kind(self, kind: EdgeKind) -> npt.NDArray[np.int64]:
         return np.flatnonzero(self.recovered.arrays.edge_kind == NUMBER_OF_KIND[kind])
@@ -205,7 +210,9 @@ class GraphIndex:
         self, address: int, cross: Callable[[Sequence[Step]], None], *, behind: bool = False
     ) -> bool:
         """Cross the ENTRY edge to the block at `address`; False where there is none."""
-        # `behind`: see `MissingEntry`.
+        # `behind`: see `MissingEntry`. Generated code is entered without one.
+        if address in self.generated:
+            return True
         block = self.block_at(address)
         edge = self.entry_edge[block]
         if edge == UNKNOWN or (behind and block in self.expected):
@@ -288,6 +295,7 @@ class Walker:
         self._annulled = np.ascontiguousarray(code.transfers.annulled).data
         self._targets = code.transfers.target
         self._block_at = index.block_at
+        self._generated = index.generated
 
     # Where all ways are known, nobody asks for these.
 
@@ -303,18 +311,26 @@ class Walker:
 
     def annuls(self, address: int) -> bool:
         """Whether the branch at `address` has its annul bit set."""
+        if address in self._generated:
+            return self._generated[address].annulled
         return bool(self._annulled[self._word(address)])
 
     def kind(self, address: int) -> int:
         """Return the `TransferKind` of the instruction at `address`."""
+        if address in self._generated:
+            return self._generated[address].kind
         word = self._word(address)
         return self._kinds[word] if word >= 0 else TransferKind.NONE
 
     def target(self, address: int) -> int:
         """Return where the direct transfer at `address` leads."""
+        if address in self._generated:
+            return self._generated[address].target
         return int(self._targets[self._word(address)])
 
     def _delays(self, address: int) -> bool:
+        if address in self._generated:
+            return bool(HAS_DELAY_SLOT[self._generated[address].kind])
         word = self._word(address)
         return word >= 0 and self._has_slot[word] > 0
 
@@ -338,7 +354,7 @@ class Walker:
         """Return where in [address, end) a block begins, or a transfer with a delay slot stands."""
         # `end` if there is none: all of them only follow one another.
         word, count = self._word(address), (end - address) >> 2
-        if word < 0 or self._word(end - 4) != word + count - 1:
+        if word < 0 or self._word(end - 4) != word + count - 1 or address in self._generated:
             return address
         found = self._is_notable.find(1, word, word + count)
         return end if found < 0 else address + 4 * (found - word)
@@ -347,11 +363,14 @@ class Walker:
         """Execute the instruction at `address` after `context`."""
         # Raises `UnsupportedError` if a control transfer is executed in the delay slot of another.
         steps: list[Step] = []
-        block = context.block
+        block, made = context.block, self._generated
         if context.pending >= 0 and not context.slot_seen:
             taken = self._slot(context, address, steps)
             if taken is not None:
                 return steps, taken
+        if context.pending >= 0 and (context.pending in made or address in made):
+            block = self._beside_graphs(self.behind_slot(context, steps), address, steps)
+        elif context.pending >= 0 and not context.slot_seen:
             block = self._without_slot(context, address, steps)
         elif context.pending >= 0:
             block = self._transfer(self.behind_slot(context, steps), address, steps)
@@ -380,8 +399,8 @@ class Walker:
         """Execute the instruction at `address` as the delay slot of the pending transfer."""
         transfer = context.pending
         kind = self.kind(transfer)
-        annulled = self._annulled[self._word(transfer)]
-        if address != transfer + 4 or (annulled and kind != TransferKind.BRANCH):
+        is_next = real_address(address) == real_address(transfer + 4)
+        if not is_next or (self.annuls(transfer) and kind != TransferKind.BRANCH):
             return None
         if self._delays(address):
             raise UnsupportedError(
@@ -441,6 +460,28 @@ class Walker:
                 return self._jump(block, transfer, address, steps)
         return self._lost(context, address, steps)
 
+    def _beside_graphs(self, context: WalkContext, address: int, steps: list[Step]) -> int:
+        """Follow the pending transfer from, to or within generated code; return where it leads."""
+        # What is no call and no return between that and a routine is a tail call.
+        transfer, block = context.pending, context.block
+        kind, is_inside = self.kind(transfer), transfer in self._generated
+        if kind in (TransferKind.RETURN, TransferKind.RETURN_JUMP):
+            return self._return(block, address, steps)
+        if IS_CALL[kind] and not (
+            is_inside and real_address(address) == real_address(transfer + 8)
+        ):
+            return self._call(block, transfer, address, steps)
+        if is_inside and address in self._generated:
+            return UNKNOWN
+        if is_inside and not self.index.starts_routine(self._block_at(address)):
+            if self.index.return_edge_to(address) is not None:
+                return self._return(block, address, steps)  # longjmp, to behind setjmp
+        elif not is_inside and self.index.exit_edge[block] == UNKNOWN:
+            steps.append(MissingTarget(transfer, address))
+            return UNKNOWN
+        self._leave(block, steps)
+        return self._enter(address, steps)
+
     def _arrive(self, block: int, address: int, kind: EdgeKind, steps: list[Step]) -> int:
         """Go from `block` to the block at `address` by a direct transfer; return that block."""
         # If no edge leads there, control leaves the routine and enters the other one: a tail call.
@@ -465,12 +506,15 @@ class Walker:
     def _enter(self, address: int, steps: list[Step]) -> int:
         target = self._block_at(address)
         edge = self.index.entry_edge[target]
-        steps.append(MissingEntry(address) if edge == UNKNOWN else Cross(edge))
+        if edge != UNKNOWN:
+            steps.append(Cross(edge))
+        elif address not in self._generated:
+            steps.append(MissingEntry(address))
         return target
 
     def _call(self, block: int, call: int, address: int, steps: list[Step]) -> int:
         if block == UNKNOWN:
-            steps.append(Push(call + 8))
+            steps.append(Push(real_address(call + 8)))
         elif (edge := self.index.return_edge[block]) != UNKNOWN:
             steps.append(Push(self.index.block_start(self.index.target(edge))))
         else:
@@ -483,6 +527,9 @@ class Walker:
         if block != UNKNOWN:
             self._leave(block, steps)
         call_and_edge = self.index.return_edge_to(address)
+        if address in self._generated:
+            steps.append(Pop())
+            return UNKNOWN
         if call_and_edge is None:
             steps.append(Land(address, block, returned=True))
             return self._block_at(address)

@@ -279,6 +279,28 @@ class RoutineProfile:
         return self.added - placed - sum(block.added for block in self.block_counts)
 
 
+def generated_code(entries: int, instructions: int) -> RoutineProfile:
+    """Return what was executed of code that a program has made, as a routine without a graph."""
+    return RoutineProfile(
+        name="(generated code)",
+        address=0,
+        blocks=0,
+        edges=0,
+        back_edges=0,
+        irreducible=False,
+        potential_paths=0,
+        cut_edges=0,
+        table=CounterTable.NONE,
+        addressing=None,
+        path_register=None,
+        activations=entries,
+        added=0,
+        instructions=instructions,
+        edge_counts=(),
+        path_counts=(),
+    )
+
+
 def rebuilt_graph(
     name: str, address: int, blocks: Sequence[BlockCount], edges: Iterable[EdgeCount]
 ) -> tuple[ControlFlowGraph, list[EdgeCount]]:

@@ -263,10 +263,23 @@ class EarlierProducts:
 
 @dataclass(frozen=True)
 class Unattributed:
-    """How many executed transfers of control and instructions are in no graph."""
+    """What was executed that is in no graph."""
 
+    # transfers, instructions: Those that the graphs lack: where there are any, results warn.
     transfers: int
     instructions: int
+    # generated, entries: Instructions of code that the program has made, and how often control came
+    # there from the program's file. No graph is to have them.
+    generated: int = 0
+    entries: int = 0
+
+    @classmethod
+    def of(cls, counts: RunCounts, instructions: int) -> Unattributed:
+        """Return what was executed so, of a run; `instructions`: how many are in no graph."""
+        transfers = counts.unattributed_transfers()
+        if transfers or not counts.index.generated:
+            return cls(transfers, instructions)
+        return cls(0, 0, instructions, counts.generated_entries())
 
 
 @dataclass(frozen=True)
@@ -371,7 +384,7 @@ class ProgramExecution(ProgramRun):
             self.edge_counts,
             automaton.tally.early,
             counts.cut,
-            Unattributed(counts.unattributed_transfers(), instructions),
+            Unattributed.of(counts, instructions),
             tuple(each for each in irregular if each[0] in reached),
         )
 

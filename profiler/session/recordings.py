@@ -7,7 +7,7 @@ counter of a scheme.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, field
+from dataclasses import asdict, astuple, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -111,7 +111,7 @@ class RecordingOrder(FileOrder[RecordingFile]):
             result=result_fields(observation.result),
             edges=[(number, routine.edges) for number, routine in events],
             early=[(number, *early) for number, each in events for early in each.early.items()],
-            unattributed=(unattributed.transfers, unattributed.instructions),
+            unattributed=astuple(unattributed),
             irregular=observation.irregular,
             output=output,
             cut=[(n, cut.block, cut.executed, cut.count) for n, each in events for cut in each.cut],

@@ -48,6 +48,7 @@ from simprof.profiler.profiles.profile import (
     RoutineProfile,
     RunMeasurement,
     ThreadInfo,
+    generated_code,
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
@@ -487,11 +488,18 @@ class Measuring:
         lines = ((start, known.find(start)) for start in addresses)
         return {start: line for start, line in lines if line is not None}
 
+    def _generated(self) -> Iterator[RoutineProfile]:
+        """Yield the routine that stands for code that the program has made, if it ran any."""
+        observation = self._observation
+        unattributed, is_all = observation.unattributed, observation.invocation.selection.is_all
+        if unattributed.generated and is_all and observation.window is None:
+            yield generated_code(unattributed.entries, unattributed.generated)
+
     def measurement(self) -> RunMeasurement:
         """Return what the scheme measured in all routines together."""
         observation, results = self._observation, self.results
         definition, machine = self._definition, observation.program.machine
-        routines = tuple(result.profile for result in results)
+        routines = (*self._generated(), *(result.profile for result in results))
         sizes = _total(result.sizes for result in results)
         window, contexts = observation.window, observation.invocation.contexts or ContextChoice()
         entry = contexts.entry

@@ -99,7 +99,7 @@ class RecordingEnd:
     result: Mapping[str, Any]  # The fields of `RunResult`
     edges: Sequence[tuple[int, Sequence[int]]]  # (routine, edge counts) of those that were entered
     early: Sequence[tuple[int, int, int]]  # (routine, block, count) of activations that ended early
-    unattributed: tuple[int, int]  # Transfers and instructions that no graph has
+    unattributed: Sequence[int]  # What no graph has (`execution.Unattributed`)
     # (address, reason) of code that was executed though recovery refused to follow it
     irregular: Sequence[tuple[int, str]]
     output: str  # SHA-256 of what the program wrote to standard output

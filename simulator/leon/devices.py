@@ -332,7 +332,7 @@ class Bus:
         if any(address < span.end and span.start < end for span in self._program.code):
             raise UnsupportedError(
                 f"{self._program.path}: the program changes its own code at {address:#x}; "
-                "simprof cannot profile generated or self-modified code"
+                "simprof cannot profile self-modified code"
             )
         if not self._memory.is_mapped(address, len(data)):
             raise BusError

@@ -88,7 +88,11 @@ class LeonMachine(BaseMachine):
     ) -> None:
         super().__init__(program, limits, observer, False, WINDOWS)
         self._shadows = Shadows(self.cpu, self._space, are_supervisors)
-        self._code = CodeWatch(program, self.cpu, self._space, self._shadows)
+        watched = program, self.cpu, self._space, self._shadows, None
+        if observer is None:
+            self._code = CodeWatch(*watched)
+        else:
+            self._code = CodeWatch(*watched, observer.hook.on_late_block)
         self._position = Position(self.cpu, self._space, self._clock)
         self._supervisor = Supervisor(self.cpu)
         self._bus = Bus(program, self._space, host, lambda: self._now)

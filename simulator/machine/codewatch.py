@@ -1,4 +1,4 @@
-"""Watching what the program executes: only its own, unchanged code can be profiled."""
+"""Watching what the program executes: code of its file that it has changed cannot be profiled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simprof.simulator.cpu.cpu_state import SHADOWS
 from simprof.simulator.cpu.traps import MAX_CODE_RANGES
 from simprof.simulator.cpu.vis import as_executed
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.machine.running import LateBlock
+from simprof.simulator.machine.running import CodeBlock
 from simprof.simulator.values import dataclass
 
 _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
@@ -36,8 +36,10 @@ class LoadedCode:
     earlier: frozenset[tuple[int, tuple[int, ...]]]
 
 
-# The graphs of a program are made from its file. Code that the program generates, or changes after
-# the fact, would be profiled wrongly, so it is noticed and refused. Nothing of this costs anything
+# The graphs of a program are made from its file. Code of the file that the program changes would be
+# profiled wrongly, so it is noticed and refused. Code that the program makes elsewhere (trampolines
+# on the stack, compilers' output on the heap) is in no graph, and told to the observer, which needs
+# its words to follow control through it. Nothing of this costs anything
 # while blocks execute: the engine reports each block when it translates it (`traps.check_code`
 # passes the plain cases), and translates a block again after its bytes have changed.
 #
@@ -47,8 +49,8 @@ class CodeWatch:
     """Decides about code that the engine is about to translate."""
 
     # `on_late_code` is called when late code is about to be executed for the first time. Late code
-    # of a dynamically linked program may change; `on_late_block` is called when a block of it is
-    # new or another one than before.
+    # of a dynamically linked program may change. `on_late_block` is called when a block of it is
+    # new or another one than before, and for each block that the program has generated.
 
     def __init__(
         self,
@@ -57,7 +59,7 @@ class CodeWatch:
         memory: AddressSpace,
         shadows: Shadows,
         on_late_code: Callable[[], None] | None = None,
-        on_late_block: LateBlock = lambda address, words: None,
+        on_late_block: Callable[[CodeBlock], None] = lambda block: None,
     ) -> None:
         self._program = program
         self._is_dynamic = bool(program.parts)
@@ -123,7 +125,7 @@ class CodeWatch:
                 raise self._refusal("changes its own code at", address)
             return
         if int.from_bytes(code[:4], "big") & _UNIMP_MASK:
-            raise self._refusal("runs code that is not in its file's code sections, at", address)
+            self._on_late_block(CodeBlock(address, _words(code), is_generated=True))
 
     def add_module(self, module: Module) -> None:
         """Take note of a module that the program has loaded."""
@@ -155,13 +157,13 @@ class CodeWatch:
             if words in versions:
                 raise self._refusal("changes its own code to and fro at", address)
             versions.append(words)
-            self._on_late_block(address, words)
+            self._on_late_block(CodeBlock(address, words, is_generated=False))
         self._late.update((address + 4 * number, word) for number, word in enumerate(words))
 
     def _refusal(self, what: str, address: int) -> UnsupportedError:
         return UnsupportedError(
             f"{self._program.path}: the program {what} {address:#x}; "
-            "simprof cannot profile generated or self-modified code"
+            "simprof cannot profile self-modified code"
         )
 
     def _differs(self, address: int, code: bytes) -> bool:

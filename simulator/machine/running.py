@@ -42,7 +42,14 @@ class Thinning(Protocol):
         """An instruction has trapped, in the last event's block or in a silent one behind it."""
 
 
-LateBlock = Callable[[int, tuple[int, ...]], None]  # takes the address and the words of a block
+class CodeBlock(NamedTuple):
+    """A block of code that is not as it is in a file, as it is now."""
+
+    address: int
+    words: tuple[int, ...]
+    # Whether the program has made it somewhere on its stack, its heap or in its data; otherwise it
+    # is one of a dynamically linked program's stubs.
+    is_generated: bool
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,9 @@ class NativeHook:
     # does; None where only that can.
     on_context: Callable[[], int] | None = None
     thinning: Thinning | None = None  # Says which blocks need no events; None where all do.
-    # Called with the address and the words of a block of a dynamically linked program's stubs that
-    # is about to be translated for the first time, or with other words than before
-    on_late_block: LateBlock = lambda address, words: None
+    # Called with a block that is about to be translated: a generated one each time, one of stubs
+    # the first time, or if it has other words than before
+    on_late_block: Callable[[CodeBlock], None] = lambda block: None
 
 
 class Observer(Protocol):
