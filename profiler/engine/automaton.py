@@ -607,6 +607,11 @@ class Automaton:
         # Where it had others, the kernel forgets the transitions to it, whose counts remain.
         key = block.address | len(block.words) << 50
         if block.is_generated:
+            if self.trace is not None:
+                raise UnsupportedError(
+                    "a trace follows the code of the program's file, and the program runs code "
+                    f"that it has made, at {block.address:#x}: run it without a trace"
+                )
             if self._thinning.silence is not None:
                 raise EventsLostError(f"code was generated at {block.address:#x}")
             place = self._index.generated.add(block.address, block.words)
