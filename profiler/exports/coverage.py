@@ -161,32 +161,41 @@ def _add_routine(
         )
 
 
-def _add_inlined(counts: SourceCounts, files: Mapping[str, FileCoverage]) -> None:
+def _add_inlined(counts: SourceCounts, files: dict[str, FileCoverage]) -> None:
     """Enter what has no code but where it was inlined, as gcov has it."""
     found: dict[tuple[str, str], list[InlinedCounts]] = defaultdict(list)
     for each in counts.inlined:
         if each.line is not None:
             found[each.line.file, each.copy.symbol].append(each)
+    # What has code of its own, too, counts there what is not inlined. GCC calls what it has made
+    # of a part of a routine NAME.part.0, NAME.constprop.0.
+    own = {
+        (file.file, function.name.partition(".")[0])
+        for file in files.values()
+        for function in file.functions
+    }
     for (file, name), copies in found.items():
-        # GCC calls what it has made of a part of a routine NAME.part.0, NAME.constprop.0.
-        if any(name == function.name.partition(".")[0] for function in files[file].functions):
-            continue  # it has code of its own, too, which counts what is not inlined
+        if (file, name) in own:
+            continue
         places = (
             counts.line_at(address)
             for each in copies
             for span in each.copy.ranges
             for address in range(span.start, span.end, 4)
         )
+        # None, where the copies have no instructions but those of routines that other files have
         lines = {place.line for place in places if place is not None and place.file == file}
-        files[file].functions.append(
+        line = min(each.line.line for each in copies if each.line is not None)
+        at = files.setdefault(file, FileCoverage(file))
+        at.functions.append(
             FunctionCoverage(
                 name=name,
-                line=copies[0].copy.line or min(lines),
-                last_line=max(lines),
+                line=line,
+                last_line=max(lines, default=line),
                 count=sum(each.executions for each in copies),
                 blocks=0,
                 executed_blocks=0,
-                lines=tuple(sorted(lines & files[file].lines.keys())),
+                lines=tuple(sorted(lines & at.lines.keys())),
             )
         )
 

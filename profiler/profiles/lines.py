@@ -38,8 +38,8 @@ from simprof.profiler.graphs.cfg import EdgeKind, VertexName
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts, code_counts
 from simprof.profiler.profiles.profile import EdgeCount, RunMeasurement
 from simprof.profiler.request.library_sources import is_library_source
-from simprof.simulator.binary.debug_info import InlinedCopy, Inlining, read_inlining
 from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
 from simprof.simulator.binary.program import Program, Range, SourceLine, Symbol
 from simprof.simulator.isa.decode import NOP, TransferKind, decode_transfers
 from simprof.simulator.values import dataclass
@@ -85,7 +85,7 @@ class InlinedCounts:
     """A routine's code within another routine."""
 
     copy: InlinedCopy  # Which, and where
-    # What its first instruction was compiled from; None where that is unknown.
+    # Where it is declared, else what its first instruction was compiled from; None: unknown
     line: SourceLine | None
     routine: int  # Position in `SourceCounts.routines` of the routine that holds it
     executions: int  # How often its first instruction was executed
@@ -219,7 +219,9 @@ class SourceCounts:
             holders.update(dict.fromkeys(code.executions, number))
         found = []
         for copy in (each for each in self._inlining.copies if each.entry in holders):
-            number, line = holders[copy.entry], self.line_at(copy.entry)
+            number, line = holders[copy.entry], SourceLine(copy.file, copy.line)
+            if not (copy.file and copy.line):
+                line = self.line_at(copy.entry)  # which may be that of a routine inlined into it
             executions = self.routines[number].executions
             inside = chain(*(range(span.start, span.end, 4) for span in copy.ranges))
             base = sum(executions.get(address, 0) for address in inside)

@@ -203,13 +203,13 @@ class Annotator:
 
     def _inlined(self, file: str, numbers: Sequence[int]) -> tuple[InlinedCounts, ...]:
         """Return what was inlined of a file and is declared, or begins, in one of these lines."""
-        shown = set(numbers)
+        shown = {SourceLine(file, number) for number in numbers}
         return tuple(
             each
             for each in self._counts.inlined
             if each.line is not None
             and each.line.file == file
-            and (each.copy.line in shown or each.line.line in shown)
+            and not shown.isdisjoint({each.line, self._counts.line_at(each.copy.entry)})
         )
 
     def _miss(self, file: str) -> None:

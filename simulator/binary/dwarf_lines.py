@@ -21,7 +21,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simprof.simulator.binary.debug_info import (
     opened,
@@ -64,25 +64,40 @@ def _line_rows(data: bytes) -> Iterator[_SourceRow]:
     dwarf = read_debug_info(opened(data))
     if dwarf is None:
         return
-    sections = {form: section_data(dwarf, name) for form, name in STRINGS.items()}
-    lines = section_data(dwarf, ".debug_line")
-    names, paths = Names(sections), _Paths()
+    programs = LinePrograms(dwarf)
     known: set[int] = set()
-    rows_left = len(lines)  # a row takes a byte at least
+    rows_left = len(programs.lines)  # a row takes a byte at least
     for attributes in top_attributes(dwarf):
         if "DW_AT_stmt_list" not in attributes:
             continue
-        offset, folder = attributes["DW_AT_stmt_list"].value, attributes.get("DW_AT_comp_dir")
-        directory = "" if folder is None else _decoded(folder.value)
-        if offset in known:
+        if (offset := attributes["DW_AT_stmt_list"].value) in known:
             continue
         known.add(offset)
-        header = read_header(lines, offset, names)
-        for row in _program_rows(lines, header, paths.of(header, directory)):
+        header, files = programs.of(attributes)
+        for row in _program_rows(programs.lines, header, files):
             yield row
             rows_left -= 1
             if rows_left < 0:
                 raise ValueError("line programs overlap")
+
+
+class LinePrograms:
+    """The headers of the units' line programs, each read once, with the paths of their files."""
+
+    def __init__(self, dwarf: Any) -> None:
+        self.lines = section_data(dwarf, ".debug_line")
+        sections = {form: section_data(dwarf, name) for form, name in STRINGS.items()}
+        self._names, self._paths = Names(sections), _Paths()
+        self._known: dict[int, tuple[LineHeader, dict[int, str]]] = {}
+
+    def of(self, attributes: Mapping[str, Any]) -> tuple[LineHeader, dict[int, str]]:
+        """Return the header that a unit's own entry names, and path by number of file."""
+        offset, folder = attributes["DW_AT_stmt_list"].value, attributes.get("DW_AT_comp_dir")
+        if offset not in self._known:
+            header = read_header(self.lines, offset, self._names)
+            directory = "" if folder is None else _decoded(folder.value)
+            self._known[offset] = header, self._paths.of(header, directory)
+        return self._known[offset]
 
 
 def _program_rows(lines: bytes, header: LineHeader, names: dict[int, str]) -> Iterator[_SourceRow]:

@@ -18,8 +18,8 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.profiles.lines import LineCounts, Placing, SourceCounts
-from simprof.simulator.binary import debug_info
-from simprof.simulator.binary.debug_info import read_inlining
+from simprof.simulator.binary import inlining
+from simprof.simulator.binary.inlining import read_inlining
 from simprof.simulator.binary.elf import load
 from tests.conftest import ROOT
 from tests.oracles.exact import simulate
@@ -152,7 +152,7 @@ def test_what_is_optimised_is_known_beyond_the_limit_of_entries(
 ) -> None:
     program = load(fixture_elf("bench"))
     whole = read_inlining(program)
-    monkeypatch.setattr(debug_info, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(inlining, "MOST_ENTRIES", 5)
     cut = read_inlining(program)
     assert cut.optimised == whole.optimised
     assert len(whole.optimised) > 5

@@ -1,0 +1,178 @@
+"""Coverage of C++, whose routines are inlined into each other across many headers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simprof.profiler.experiments.suites.builder import build_suite
+from simprof.profiler.experiments.suites.sources import input_directory
+from simprof.profiler.experiments.suites.suite_file import load_suite
+from simprof.profiler.exports.coverage import coverage
+from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.request.request import GuestOptions, RunRequest, Selection
+from simprof.profiler.session.session import run_program
+from tests.conftest import ROOT
+from tests.exports.test_coverage import gcovr, lines_of, parsed, written
+from tests.support.turns import turns
+
+LEVELS = ("-O0", "-Og", "-O1", "-O2", "-Os")
+SOURCES = sorted((ROOT / "tests" / "programs").rglob("*.cc"))
+
+CONTAINERS = r"""#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <vector>
+int main(int count, char **)
+{
+    std::map<int, int> found;
+    std::vector<int> all;
+    for (int i = 0; i < count + 9; i++) {
+        found[i * 7 % 5]++;
+        all.push_back(i * 7 % 5);
+    }
+    std::sort(all.begin(), all.end());
+    std::printf("%zu %d\n", found.size(), all[3]);
+}
+"""
+
+INNER, OUTER, ROWS = "inner.h", "outer.h", "rows.inc"
+HEADERS = {
+    INNER: "static inline int inner(int n)\n{\n  int s = 0;\n"
+    "  for (int i = 0; i < n; i++)\n    s += i & 3;\n  return s;\n}\n",
+    OUTER: '#include "inner.h"\n\n\n\n\n\n\n\n\nstatic inline int outer(int n)\n'
+    "{ return inner(n); }\nstatic inline int outer2(int n)\n{ return inner(n) * 3; }\n",
+    ROWS: "  s += i & 3;\n",
+    "main.c": '#include <stdio.h>\n#include "outer.h"\n'
+    "static inline int rows(int i)\n{\n  int s = i;\n"
+    '#include "rows.inc"\n  return s;\n}\n'
+    "int main(int c, char **v)\n{\n  int s = outer(c + 4);\n  s += outer2(c + 9) + rows(c);\n"
+    '  printf("%d\\n", s);\n  return 0;\n}\n',
+}
+
+
+def exported(
+    program: Path, directory: Path, root: Path | None = None, arguments: Sequence[str] = ()
+) -> ExportSource:
+    with (directory / "output").open("wb") as file:
+        guest = GuestOptions(root=root or directory, stdin=Path("/dev/null"), stdout=file.fileno())
+        selection = Selection(user_only=True)
+        words = tuple(map(str.encode, arguments))
+        request = RunRequest(program, guest, words, "edges", selection=selection)
+        return ExportSource(run_program(request))
+
+
+def read_back(source: ExportSource, directory: Path) -> None:
+    """Read every format of coverage with its consumer: all find the same lines and counts."""
+    tracefile = written("lcov", source)
+    expected = lines_of(tracefile.decode())
+    counts = [count for lines in expected.values() for count in lines.values()]
+    assert counts
+    info = directory / "x.info"
+    info.write_bytes(tracefile)
+    summary = subprocess.run(
+        ["lcov", "--rc", "lcov_branch_coverage=1", "--summary", info],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert f"({sum(map(bool, counts))} of {len(counts)} lines)" in summary
+    functions = len(re.findall(r"^FN:", tracefile.decode(), re.MULTILINE))
+    assert re.search(rf"functions\.\.: .* of {functions} functions?\)", summary), summary
+    assert len(parsed(written("cobertura", source)).findall(".//class/lines/line")) == len(counts)
+    # gcovr shows files below its root only.
+    below = ExportSource(source.measurement, sources=SourceFiles((("/", str(directory)),)))
+    (directory / "x.gcov.json.gz").write_bytes(written("gcov", below))
+    report = gcovr("-g", "-k", "--root", str(directory), ".", directory=directory)
+    found = {
+        "/" + file["file"]: {line["line_number"]: line["count"] for line in file["lines"]}
+        for file in report["files"]
+    }
+    assert found == {name: lines for name, lines in expected.items() if lines}
+    assert found
+
+
+@pytest.mark.toolchain
+@pytest.mark.viewers
+@pytest.mark.parametrize(
+    ("level", "static", "width"),
+    turns(LEVELS, (False, True), ("v9", "v8plus"), few=2),
+)
+def test_containers(
+    compile_c: Callable[..., Path], tmp_path: Path, level: str, static: bool, width: str
+) -> None:
+    program = compile_c(CONTAINERS, (level, "-g"), width, "c++", static)
+    read_back(exported(program, tmp_path), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.viewers
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("level", LEVELS)
+def test_programs(
+    compile_c: Callable[..., Path], tmp_path: Path, source: Path, level: str, static: bool
+) -> None:
+    width = ("v9", "v8plus")[(SOURCES.index(source) + LEVELS.index(level)) % 2]
+    program = compile_c(source, (level, "-g", "-w", "-pthread"), width, "c++", static)
+    read_back(exported(program, tmp_path), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.viewers
+@pytest.mark.parametrize("level", LEVELS)
+def test_cppcheck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
+    """Nine thousand routines; linked statically at every other level."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    suite = load_suite("real")
+    plain = suite.benchmark("cppcheck")
+    linking = "LDFLAGS=-static" if LEVELS.index(level) % 2 else "LDFLAGS="
+    recipe = replace(
+        plain.recipe,
+        flags=(level, "-g", "-w", "-DNDEBUG"),
+        commands=tuple(c.replace("LDFLAGS=-static", linking) for c in plain.recipe.commands),
+    )
+    benchmark = replace(plain, name=f"cppcheck{level}", recipe=recipe)
+    report = build_suite(replace(suite, benchmarks=(benchmark,)), widths=(64,))
+    assert report.failures == {}
+    (built,) = report.programs
+    root = input_directory(suite.path, benchmark.name, "train")
+    arguments = benchmark.inputs["train"].arguments
+    read_back(exported(built.path, tmp_path, root, arguments), tmp_path)
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("packing", [(), ("-gz=zlib-gnu",), ("-gz",)], ids=str)
+def test_inlined_functions_are_in_the_files_that_declare_them(
+    tmp_path: Path, packing: Sequence[str]
+) -> None:
+    """Also where their first instruction is one of another header's, and in packed sections.
+
+    The smallest of which stay as they are.
+    """
+    for name, text in HEADERS.items():
+        (tmp_path / name).write_text(text)
+    command = ["sparc64-linux-gnu-gcc-12", "-O2", "-g", "-static", *packing, "main.c", "-o", "a"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    measurement = exported(tmp_path / "a", tmp_path).measurement
+    found = {
+        (Path(file.file).name, each.name, each.line, each.count)
+        for file in coverage(ExportSource(measurement))
+        for each in file.functions
+        if file.file.startswith(str(tmp_path))
+    }
+    assert found == {
+        (INNER, "inner", 1, 2),
+        (OUTER, "outer", 10, 1),
+        (OUTER, "outer2", 12, 1),
+        ("main.c", "rows", 3, 1),
+        ("main.c", "main", 9, 1),
+    }
