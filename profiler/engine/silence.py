@@ -23,7 +23,7 @@ from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.states import BlockState, RunCounts, States
 from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, Step, WalkContext, Walker
 from simprof.profiler.engine.window_moves import is_harmless
-from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.decode import TransferKind
@@ -333,7 +333,7 @@ def _no_collection() -> Iterator[None]:
 LEAST_SHARE = 2000
 LEAST_GAIN = 0.25  # Share of the events that must be saved: to be translated again has its price
 
-_ARRIVALS = (EdgeKind.ENTRY, EdgeKind.CALL_RETURN, EdgeKind.SWITCH)
+_ARRIVALS = (*ENTRIES, EdgeKind.CALL_RETURN, EdgeKind.SWITCH)
 
 
 # A greedy choice, the block that the run has executed most often first. A block becomes silent if

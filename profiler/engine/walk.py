@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine.generated import GeneratedCode
-from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.binary.dynamic import real_address
@@ -137,10 +137,10 @@ class GraphIndex:
         self.routine_of_block = np.repeat(np.arange(len(graphs)), np.diff(graphs.first_block))
         base = np.repeat(graphs.first_block[:-1], np.diff(graphs.first_edge))
         self._source, self._target = base + graphs.edge_source, base + graphs.edge_target
-        self.entry_edge = self._by_block(EdgeKind.ENTRY, self._target)
-        self.exit_edge = self._by_block(EdgeKind.EXIT, self._source)
-        self.slot_edge = self._by_block(EdgeKind.SLOT, self._source)
-        self.return_edge = self._by_block(EdgeKind.CALL_RETURN, self._source)
+        self.entry_edge = self._by_block(self._target, *ENTRIES)
+        self.exit_edge = self._by_block(self._source, EdgeKind.EXIT)
+        self.slot_edge = self._by_block(self._source, EdgeKind.SLOT)
+        self.return_edge = self._by_block(self._source, EdgeKind.CALL_RETURN)
         self._returns = self._of_kind(EdgeKind.CALL_RETURN)
         self._returns = self._returns[np.argsort(self._target[self._returns], kind="stable")]
         self._returns_to = self._target[self._returns].data
@@ -148,7 +148,7 @@ class GraphIndex:
         self._routine = self.routine_of_block.data
         self._start = graphs.block_start.data
         self._end = (graphs.block_start + 4 * graphs.block_length.astype(np.int64)).data
-        outside = [NUMBER_OF_KIND[EdgeKind.ENTRY], NUMBER_OF_KIND[EdgeKind.EXIT]]
+        outside = [NUMBER_OF_KIND[kind] for kind in (*ENTRIES, EdgeKind.EXIT)]
         self._is_inside = np.isin(graphs.edge_kind, outside, invert=True)
         self._between: dict[int, int] = {}
         self._has_between = bytearray(len(graphs))
@@ -157,11 +157,12 @@ class GraphIndex:
         bits, is_leon = 64 if program.is64 else 32, program.platform is Platform.LEON3
         self.generated = GeneratedCode(bits, supervisor=is_leon)
 
-    def _of_kind(self, kind: EdgeKind) -> npt.NDArray[np.int64]:
-        return np.flatnonzero(self.recovered.arrays.edge_kind == NUMBER_OF_KIND[kind])
+    def _of_kind(self, *kinds: EdgeKind) -> npt.NDArray[np.int64]:
+        numbers = [NUMBER_OF_KIND[kind] for kind in kinds]
+        return np.flatnonzero(np.isin(self.recovered.arrays.edge_kind, numbers))
 
-    def _by_block(self, kind: EdgeKind, blocks: npt.NDArray[np.int64]) -> memoryview[int]:
-        edges = self._of_kind(kind)
+    def _by_block(self, blocks: npt.NDArray[np.int64], *kinds: EdgeKind) -> memoryview[int]:
+        edges = self._of_kind(*kinds)
         found = np.full(self.block_count + 1, UNKNOWN, np.int64)  # the last one is for UNKNOWN
         found[blocks[edges]] = edges
         return found.data

@@ -117,5 +117,6 @@ def counted_graph(routine: RoutineProfile) -> CountedGraph:
     """Return the graph of a routine, made again from its profile, with its counts."""
     cfg, counted = routine.graph()
     executions = [block.count for block in routine.block_counts]
-    ends = [routine.activations, routine.activations]  # each activation begins, and ends, once
+    begun = sum(edge.count for edge in counted if edge.source == ENTRY)
+    ends = [begun, begun]  # each activation begins, and ends, once
     return CountedGraph(cfg, [*executions, *ends], [edge.count for edge in counted])

@@ -29,6 +29,11 @@ class EdgeKind(StrEnum):
     ENTRY = "entry"
     EXIT = "exit"
     EARLY = "early"  # virtual edge to EXIT of activations that ended early; never in a graph
+    # ENTRY -> where an exception or `longjmp` comes back into a routine: no call of it
+    REENTRY = "re-entry"
+
+
+ENTRIES = EdgeKind.ENTRY, EdgeKind.REENTRY  # Kinds of the edges out of ENTRY
 
 
 class Block(NamedTuple):

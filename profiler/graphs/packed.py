@@ -14,7 +14,7 @@ from typing import Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.simulator.values import dataclass
 
 Row = TypeVar("Row", Block, Edge)
@@ -123,8 +123,12 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
         return np.searchsorted(self.first_block, blocks, side="right") - 1
 
     def entries(self) -> NDArray[np.int64]:
-        """Return the numbers of all ENTRY edges, ascending."""
-        return np.flatnonzero(self.edge_kind == NUMBER_OF_KIND[EdgeKind.ENTRY])
+        """Return the numbers of all edges out of ENTRY, ascending."""
+        return np.flatnonzero(self._are_entries(self.edge_kind))
+
+    @staticmethod
+    def _are_entries(kinds: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        return np.isin(kinds, [NUMBER_OF_KIND[kind] for kind in ENTRIES])
 
     def entered_blocks(self) -> NDArray[np.int64]:
         """Return the number of the block that each of `entries` leads to."""
@@ -135,7 +139,7 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     def with_entries(
         self, blocks: Iterable[int], made: Mapping[int, ControlFlowGraph]
     ) -> PackedGraphs:
-        """Return these graphs with an ENTRY edge more to each of some blocks."""
+        """Return these graphs with a re-entry edge more to each of some blocks."""
         # The other graphs are the same objects.
         # `blocks`: By number; none that has such an edge, and none that begins its routine.
         # `made`: The new graphs that are there already, by number of the routine.
@@ -149,7 +153,7 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
             first_edge=self.first_edge + np.searchsorted(routine, np.arange(len(self) + 1)),
             edge_source=np.insert(self.edge_source, place, entry.astype(np.int32)),
             edge_target=np.insert(self.edge_target, place, target),
-            edge_kind=np.insert(self.edge_kind, place, NUMBER_OF_KIND[EdgeKind.ENTRY]),
+            edge_kind=np.insert(self.edge_kind, place, NUMBER_OF_KIND[EdgeKind.REENTRY]),
             _made=dict(made),
             _others=self,
             _own=frozenset(routine.tolist()),
@@ -158,7 +162,7 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     def _entry_place(self, routine: int, block: int) -> int:
         """Return the number that a new ENTRY edge gets: behind that to the routine's start."""
         first, end = self.first_edge[routine : routine + 2].tolist()
-        entries = self.edge_kind[first:end] == NUMBER_OF_KIND[EdgeKind.ENTRY]
+        entries = self._are_entries(self.edge_kind[first:end])
         targets = self.edge_target[first:end][entries]
         starts = self.block_start[self.first_block[routine] + targets]
         before = (starts == self.addresses[routine]) | (targets < block)

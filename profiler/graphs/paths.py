@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from simprof.profiler.graphs import plan_kernel as k
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, remembers_recent
+from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind, remembers_recent
 from simprof.profiler.graphs.dag import NO_EDGES, Dag, Removal, make_dag
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
@@ -77,7 +77,7 @@ class PathRecord:
 
     def inner_edges(self, cfg: ControlFlowGraph) -> tuple[int, ...]:
         """Its edges between blocks: one less than it has blocks."""
-        outer = (EdgeKind.ENTRY, EdgeKind.EXIT)
+        outer = (*ENTRIES, EdgeKind.EXIT)
         return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 

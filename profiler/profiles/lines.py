@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -37,6 +37,7 @@ import numpy as np
 from simprof.profiler.graphs.cfg import EdgeKind, VertexName
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts, code_counts
 from simprof.profiler.profiles.profile import EdgeCount, RunMeasurement
+from simprof.profiler.profiles.unwound import Exceptions
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
@@ -49,6 +50,14 @@ NO_PROGRAM = (
     "the line where it starts"
 )
 NO_LINES = "the program has no line information (compile it with -g): counts are by address only"
+
+
+# (bits, their values) of `mov` between registers, and of `srl` and `sra` by nothing
+_MOVES = (
+    (0xC1FFFFE0, 0x80100000),
+    (0xC1F81FFF, 0x81300000),
+    (0xC1F81FFF, 0x81380000),
+)
 
 
 class Placing(StrEnum):
@@ -168,9 +177,10 @@ class SourceCounts:
         found: dict[SourceLine, LineCounts] = {}
         by_routine = zip(self.routines, self._line_blocks, strict=True)
         for number, (code, of_lines) in enumerate(by_routine):
+            edges, onward = self._edges(code), self._onward(code)
             for line, blocks in of_lines.items():
                 counts = found.setdefault(line, LineCounts(line))
-                counts.executions += _entries(code.profile.edge_counts, blocks.owned)
+                counts.executions += _entries(edges, blocks.owned, onward)
                 counts.routines.append(number)
             self._add_instructions(code, found)
         if self.program is not None:
@@ -243,25 +253,54 @@ class SourceCounts:
 
     def _blocks_of_lines(self, code: CodeCounts) -> dict[SourceLine, _LineBlocks]:
         blocks: dict[SourceLine, _LineBlocks] = defaultdict(_LineBlocks)
-        idle = self._idle(code)
+        jumps, moves = self._idle(code)
         for block in code.profile.block_counts:
             for address in range(block.start, block.end, 4):
                 line = self.line_at(address)
                 if line is not None:
                     blocks[line].all.add(block.name)
-                    if address not in idle:
+                    if address not in jumps:
                         blocks[line].stated.add(block.name)
+                    if address not in jumps and address not in moves:
+                        blocks[line].begun.add(block.name)
         return blocks
 
-    def _idle(self, code: CodeCounts) -> frozenset[int]:
-        """Return the addresses of instructions that do nothing or nothing but jump."""
-        addresses = list(code.executions)
+    def _idle(self, code: CodeCounts) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the addresses of instructions that do nothing or nothing but jump, and of moves.
+
+        Those move a register, or its lower half, to another one.
+        """
+        addresses = np.array(list(code.executions), dtype=object)
         words = [self.word_at(address) for address in addresses]
         if None in words:
-            return frozenset()
+            return frozenset(), frozenset()
         array = np.array(words, dtype=np.uint32)
         jumps = decode_transfers(array, 0).kind == TransferKind.BRANCH_ALWAYS
-        return frozenset(np.array(addresses)[jumps | (array == NOP)].tolist())
+        moves = np.logical_or.reduce([array & np.uint32(bits) == value for bits, value in _MOVES])
+        return frozenset(addresses[jumps | (array == NOP)]), frozenset(addresses[moves])
+
+    @cached_property
+    def _exceptions(self) -> Exceptions | None:
+        return None if self.program is None else Exceptions(self.program)
+
+    def _edges(self, code: CodeCounts) -> Collection[EdgeCount]:
+        if self._exceptions is None:
+            return code.profile.edge_counts
+        words = {address: self.word_at(address) for address in code.executions}
+        return self._exceptions.edges(code.profile, words)
+
+    def _onward(self, code: CodeCounts) -> dict[VertexName, VertexName]:
+        """Return what follows each block that does nothing but move registers."""
+        # Behind the destructors of a `return`, GCC moves its value into place: that is on the
+        # line of the `return` again, between two blocks of the `}`. gcov counts before such moves
+        # are made.
+        edges, idle = code.profile.edge_counts, frozenset[int]().union(*self._idle(code))
+        after, ways = {e.source: e.target for e in edges}, Counter(e.source for e in edges)
+        return {
+            block.name: after[block.name]
+            for block in code.profile.block_counts
+            if ways[block.name] == 1 and idle.issuperset(range(block.start, block.end, 4))
+        }
 
     def _add_instructions(self, code: CodeCounts, found: Mapping[SourceLine, LineCounts]) -> None:
         for address, count in code.executions.items():
@@ -280,14 +319,15 @@ class _LineBlocks:
 
     all: set[VertexName] = field(default_factory=set)
     stated: set[VertexName] = field(default_factory=set)
+    begun: set[VertexName] = field(default_factory=set)  # More than jumps and moved registers, too
 
     @property
     def owned(self) -> set[VertexName]:
         """Those whose executions count."""
         # Without optimisation GCC gives the jump behind the `then` of an `if` the line of the `if`
-        # again; control that comes there has not come to the line anew. Where a line is nothing but
-        # jumps, its blocks are all there is.
-        return self.stated or self.all
+        # again; control that comes there has not come to the line anew. Nor has it where the value
+        # of a line's call is moved. Where a line is nothing else, its blocks are all there is.
+        return self.begun or self.stated or self.all
 
 
 class CodeRanges:
@@ -347,16 +387,27 @@ def _matches(names: Iterable[str], patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
-def _entries(edges: Iterable[EdgeCount], blocks: set[VertexName]) -> int:
-    """Return how often a set of blocks was entered from outside, or gone round in."""
+def _entries(
+    edges: Iterable[EdgeCount], blocks: set[VertexName], onward: Mapping[VertexName, VertexName]
+) -> int:
+    """Return how often a set of blocks was entered from outside, or gone round in.
+
+    `onward`: What follows blocks that are passed over, unless they are of the set.
+    """
     # As `accumulate_line_info` of gcov's source: `for (i = 0; i < 9; i++)` counts 1 for its
     # beginning and 9 for the turns, whatever blocks a compiler makes of it.
     total = 0
     inner: dict[VertexName, dict[VertexName, int]] = defaultdict(lambda: defaultdict(int))
     for edge in edges:
-        if edge.target in blocks and edge.kind is not EdgeKind.EARLY and edge.count:
-            if edge.source in blocks:
-                inner[edge.source][edge.target] += edge.count
+        if edge.kind is EdgeKind.EARLY or not edge.count:
+            continue
+        source, target, passed = edge.source, edge.target, set[VertexName]()
+        while target in onward and target not in blocks | passed:
+            passed.add(target)
+            target = onward[target]
+        if target in blocks and (source in blocks or source not in onward):
+            if source in blocks:
+                inner[source][target] += edge.count
             else:
                 total += edge.count
     return total + _turns(inner)

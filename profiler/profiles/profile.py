@@ -196,7 +196,7 @@ class RoutineProfile:
     table: CounterTable
     addressing: Addressing | None
     path_register: str | None  # A register name, "stack" or None
-    activations: int  # How often the routine was entered
+    activations: int  # How often the routine was entered, re-entries not counted
     added: int  # Instructions that the scheme's code executed here
     instructions: int  # The routine's own instructions executed, without its callees'
     edge_counts: tuple[EdgeCount, ...]
@@ -232,6 +232,11 @@ class RoutineProfile:
         values["_edge_counts"], values["_block_counts"] = edge_counts, block_counts
         values["_edge_addresses"] = edge_addresses
         return made
+
+    @property
+    def ran(self) -> bool:
+        """Whether anything of it was executed: some code is only reached by exceptions."""
+        return self.activations > 0 or self.instructions > 0
 
     if not TYPE_CHECKING:  # for which these are fields like the others
 

@@ -129,7 +129,7 @@ class Exploration:
         self.is64 = is64
         self.words, self.kinds, _, self.targets, self.next_end = code.lists
         self.state = self._initial_state(hints)  # All that the kernel has found
-        self._hints = hints
+        self.hints = hints
         self._resolved: dict[int, Resolution] = {}
         self._analysed: dict[int, int] = {}
         self._jumps_seen = 0
@@ -147,8 +147,8 @@ class Exploration:
         self._told = told
         entered: list[int] = []
         leaves: list[int] = []
-        landings = self._hints.landings
-        for index in sorted(self._hints.entries):
+        landings = self.hints.landings
+        for index in sorted(self.hints.entries):
             is_leaf = not is_prologue(self.words, index) and starts_leaf(self.words, index)
             (leaves if is_leaf else entered).append(index)
         self._obey(k.BEGIN, entered)
@@ -329,7 +329,7 @@ class Exploration:
             self.distrusted.add(jump)
             self.state.counts[k.STALE] = 1
             return
-        known = self._hints.indirect_targets.get(jump, frozenset())
+        known = self.hints.indirect_targets.get(jump, frozenset())
         flags = 0
         if resolution is not None:
             known |= resolution.targets

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
 from simprof.profiler.recovery import exploration_kernel as k
-from simprof.profiler.recovery.exploration import Exploration
+from simprof.profiler.recovery.exploration import Exploration, Hints
 from simprof.profiler.recovery.routines import Routine
 
 Integers = NDArray[np.int64]
@@ -230,10 +230,20 @@ def _entries(
     order = np.lexsort((words, ~is_start, routine))
     words, routine = words[order], routine[order]
     before = np.searchsorted(extents.routine, routine)  # its first extent
-    kinds = np.full(len(words), NUMBER_OF_KIND[EdgeKind.ENTRY], dtype=np.uint8)
+    kinds = np.where(
+        _are_reentries(exploration.hints, words, extents) & ~is_start[order],
+        np.uint8(NUMBER_OF_KIND[EdgeKind.REENTRY]),
+        np.uint8(NUMBER_OF_KIND[EdgeKind.ENTRY]),
+    )
     source = np.full(len(words), -1, dtype=np.int64)
     target = block_at[words].astype(np.int64)
     return Edges(_ORDER * (before + 1) - 1, routine, source, target, kinds)
+
+
+def _are_reentries(hints: Hints, words: Integers, extents: Extents) -> NDArray[np.bool_]:
+    """Whether control comes to these words from an exception, or from `longjmp` behind a call."""
+    landings, shown = (np.isin(words, list(known)) for known in (hints.landings, hints.entries))
+    return landings | shown & np.isin(words, extents.call_return)
 
 
 def _sorted(edges: Edges, first_block: Integers) -> Edges:

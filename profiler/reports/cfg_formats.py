@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.interchange import vertex_attributes
 from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.tables import address_text
@@ -129,7 +129,7 @@ def _routine_object(recovered: ProgramGraphs, graph: ControlFlowGraph) -> dict[s
 
 
 STYLES = {
-    **dict.fromkeys((EdgeKind.FALL_THROUGH, EdgeKind.ENTRY, EdgeKind.EXIT), "solid"),
+    **dict.fromkeys((EdgeKind.FALL_THROUGH, *ENTRIES, EdgeKind.EXIT), "solid"),
     **dict.fromkeys((EdgeKind.TAKEN, EdgeKind.SWITCH, EdgeKind.SLOT), "bold"),
     EdgeKind.CALL_RETURN: "dashed",
 }

@@ -313,7 +313,7 @@ def kind_of(routine: RoutineProfile, measurement: RunMeasurement) -> CodeKind:
 
 def kind_totals(measurement: RunMeasurement) -> Iterator[tuple[CodeKind, int, int]]:
     """Yield what was added to the routines of a kind that ran, and what these executed."""
-    ran = [routine for routine in measurement.routines if routine.activations]
+    ran = [routine for routine in measurement.routines if routine.ran]
     kinds = [kind_of(routine, measurement) for routine in ran]
     for kind in CodeKind:
         those = [routine for routine, each in zip(ran, kinds, strict=True) if each is kind]

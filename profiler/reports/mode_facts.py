@@ -212,7 +212,7 @@ def path_coverage(measurement: RunMeasurement) -> Table | None:
     sums: dict[int, list[int]] = {}  # digits of the most paths -> routines, paths, executed, whole
     for routine in measurement.routines:
         executed, paths = executed_paths(measurement, routine), routine.numbered_paths
-        if routine.activations and executed is not None and paths:
+        if routine.ran and executed is not None and paths:
             row = sums.setdefault(len(str(paths - 1)) if paths > 1 else 0, [0, 0, 0, 0])
             for at, more in enumerate((1, paths, executed, executed == paths)):
                 row[at] += more
@@ -324,7 +324,7 @@ def _limited_loops(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     limited = [
         f"{visible(demangle(routine.name))} {loop}"
         for routine in measurement.routines
-        if routine.activations
+        if routine.ran
         for loop in routine.limited_loops
     ]
     if limited:

@@ -274,13 +274,13 @@ def totals(measurement: RunMeasurement) -> layout.Table:
     said = f"of the program's {of_all} ran"
     if any(measurement.options.get(name) for name in ("routines", "exclude", "user_only")):
         said = f"of the routines selected ran; the program has {of_all}"
-    table.add_row(sum(routine.activations > 0 for routine in measurement.routines), said)
+    table.add_row(sum(routine.ran for routine in measurement.routines), said)
     return table
 
 
 def routines(measurement: RunMeasurement, top: int) -> layout.Table:
     """List the routines whose instrumentation costs most."""
-    ran = [routine for routine in measurement.routines if routine.activations]
+    ran = [routine for routine in measurement.routines if routine.ran]
     shown = sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]
     with_cuts = any(routine.cut_edges for routine in shown)
     table = layout.columns(

@@ -30,7 +30,7 @@ from functools import cached_property
 
 from simprof.profiler.code.frames import FRAME_SLOTS, Slot
 from simprof.profiler.code.registers import mask, members
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.idioms import writes_integer
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.draft import (
@@ -350,7 +350,7 @@ class CallCopies:
     def _entered(self) -> frozenset[int]:
         """Old addresses to which control comes from unknown places, or back from old calls."""
         draft = self._draft
-        kinds = (EdgeKind.ENTRY, EdgeKind.SWITCH)
+        kinds = (*ENTRIES, EdgeKind.SWITCH)
         places = {edge.target for edge in draft.cfg.edges if edge.kind in kinds}
         return self.returned_to | {draft.block(block).start for block in places}
 
@@ -536,7 +536,7 @@ def _numbers(recovered: ProgramGraphs, cfg: ControlFlowGraph, trap: int) -> set[
             found.add(number)
             continue
         for edge in map(cfg.edges.__getitem__, cfg.in_edges[block]):
-            if edge.kind in (EdgeKind.ENTRY, EdgeKind.CALL_RETURN):
+            if edge.kind in (*ENTRIES, EdgeKind.CALL_RETURN):
                 found.add(_NOT_CONSTANT)
             elif edge.source not in seen:
                 seen.add(edge.source)

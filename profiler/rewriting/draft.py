@@ -28,7 +28,7 @@ import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.spilling import NO_SPILL, Spill
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.calls import CONTEXTS, call_sites
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
@@ -454,9 +454,9 @@ class CopyDraft:
         return is_branch and [edge.kind for edge in edges] == [EdgeKind.EXIT]
 
     def entry_edges(self, block: int) -> list[int]:
-        """Return the ENTRY edges of a block: one or none."""
+        """Return the edges from ENTRY to a block: one or none."""
         edges = self.cfg.in_edges[block]
-        return [edge for edge in edges if self.cfg.edges[edge].kind is EdgeKind.ENTRY]
+        return [edge for edge in edges if self.cfg.edges[edge].kind in ENTRIES]
 
     def is_inside(self, block: int) -> bool:
         """Whether the routine's frame stands at a block's top."""

@@ -21,7 +21,7 @@ from simprof.profiler.engine.players import Totals
 from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs import flow
-from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.decoders import (
     Reading,
     RoutineCounters,
@@ -67,9 +67,15 @@ class RoutineEvents:
 
     @cached_property
     def activations(self) -> int:
-        """How often the routine was entered."""
+        """How many activations the routine had: calls of it, and re-entries."""
         by_edge = zip(self.cfg.edges, self.edges, strict=True)
         return sum(count for edge, count in by_edge if edge.source == self.cfg.entry)
+
+    @cached_property
+    def entered(self) -> int:
+        """How often the routine was entered anew."""
+        by_edge = zip(self.cfg.edges, self.edges, strict=True)
+        return sum(count for edge, count in by_edge if edge.kind is EdgeKind.ENTRY)
 
     @cached_property
     def block_counts(self) -> tuple[int, ...]:

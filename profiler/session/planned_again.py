@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
@@ -208,7 +208,7 @@ def _seen(measurement: RunMeasurement, recovered: ProgramGraphs) -> Discoveries:
         known = {(cfg.name_of(e.source), cfg.name_of(e.target), e.kind) for e in cfg.edges}
         for edge in (each for each in routine.edge_counts if each.key not in known):
             start, source = edge.target.start, blocks.get(edge.source)
-            if edge.kind is EdgeKind.ENTRY and isinstance(start, int):
+            if edge.kind in ENTRIES and isinstance(start, int):
                 entries.add(start)
             if source is None or not isinstance(start, int):
                 continue

@@ -111,7 +111,7 @@ def routine_profile(
         blocks,
         addresses,
         **routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register),
-        activations=events.activations,
+        activations=events.entered,
         added=routine.price.added + routine.counters.hash_instructions,
         instructions=events.instructions,
         path_counts=tuple(_paths(routine)),

@@ -99,9 +99,7 @@ def _is_optimised(top: Any) -> bool:
     return bool(levels) and levels[-1] != "0"
 
 
-def _copy(
-    entry: Any, ranges: tuple[Range, ...], bias: int, programs: LinePrograms
-) -> InlinedCopy:
+def _copy(entry: Any, ranges: tuple[Range, ...], bias: int, programs: LinePrograms) -> InlinedCopy:
     known, origin, file = dict(entry.attributes), entry, ""
     for _ in range(_LONGEST_CHAIN):
         link = next((name for name in _NAMED if name in origin.attributes), None)

@@ -58,17 +58,23 @@ class _Reader(Cursor):
         return value & self._mask
 
 
-def landing_pads(table: Range | None, segments: Sequence[Segment], is64: bool) -> frozenset[int]:
-    """Return the addresses at which exceptions may land; `table`: where `.eh_frame` is."""
+def landing_pads(
+    table: Range | None, segments: Sequence[Segment], is64: bool
+) -> dict[int, list[Range]]:
+    """Return the addresses at which exceptions may land, each with the calls that they leave.
+
+    `table`: where `.eh_frame` is.
+    """
     # Of a damaged table, what precedes the damage counts.
-    found: set[int] = set()
+    found: dict[int, list[Range]] = {}
     if table is None:
-        return frozenset()
+        return found
     with suppress(IndexError, KeyError, ValueError):
         for start, area in _data_areas(table, segments, is64):
             with suppress(IndexError, ValueError):
-                found.update(_pads(_Reader(segments, area, is64), start))
-    return frozenset(found)
+                for pad, calls in _pads(_Reader(segments, area, is64), start):
+                    found.setdefault(pad, []).append(calls)
+    return found
 
 
 def _data_areas(table: Range, segments: Sequence[Segment], is64: bool) -> Iterator[tuple[int, int]]:
@@ -116,7 +122,7 @@ def _read_common(reader: _Reader) -> _Common:
     return _Common(addresses, areas, letters.startswith("z"))
 
 
-def _pads(reader: _Reader, start: int) -> Iterator[int]:
+def _pads(reader: _Reader, start: int) -> Iterator[tuple[int, Range]]:
     encoding = reader.byte()
     base = start if encoding == _OMITTED else reader.encoded(encoding)
     if reader.byte() != _OMITTED:
@@ -125,9 +131,7 @@ def _pads(reader: _Reader, start: int) -> Iterator[int]:
     length = reader.unsigned()
     end = reader.at + length
     while reader.at < end:
-        reader.encoded(encoding)
-        reader.encoded(encoding)
-        pad = reader.encoded(encoding)
+        first, size, pad = (reader.encoded(encoding) for _ in range(3))
         reader.unsigned()
         if pad:
-            yield base + pad
+            yield base + pad, Range(start + first, start + first + size)

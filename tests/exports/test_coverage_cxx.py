@@ -83,7 +83,9 @@ def read_back(source: ExportSource, directory: Path) -> None:
         check=True,
     ).stdout
     assert f"({sum(map(bool, counts))} of {len(counts)} lines)" in summary
-    functions = len(re.findall(r"^FN:", tracefile.decode(), re.MULTILINE))
+    # Functions that begin on one line, such as those made of a template, are one for lcov.
+    records = [re.findall(r"^FN:(\d+),", each, re.M) for each in tracefile.decode().split("SF:")]
+    functions = sum(len(set(lines)) for lines in records)
     assert re.search(rf"functions\.\.: .* of {functions} functions?\)", summary), summary
     assert len(parsed(written("cobertura", source)).findall(".//class/lines/line")) == len(counts)
     # gcovr shows files below its root only.
@@ -174,5 +176,5 @@ def test_inlined_functions_are_in_the_files_that_declare_them(
         (OUTER, "outer", 10, 1),
         (OUTER, "outer2", 12, 1),
         ("main.c", "rows", 3, 1),
-        ("main.c", "main", 9, 1),
+        ("main.c", "main", 10, 1),
     }

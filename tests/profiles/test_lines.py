@@ -19,8 +19,8 @@ import pytest
 from simprof.profiler import cli
 from simprof.profiler.profiles.lines import LineCounts, Placing, SourceCounts
 from simprof.simulator.binary import inlining
-from simprof.simulator.binary.inlining import read_inlining
 from simprof.simulator.binary.elf import load
+from simprof.simulator.binary.inlining import read_inlining
 from tests.conftest import ROOT
 from tests.oracles.exact import simulate
 from tests.support.turns import first

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind
 from simprof.profiler.profiles.edge_flow import DefiniteFlow, definite_flow
 from simprof.profiler.profiles.profile import PathCount
 from simprof.simulator.values import dataclass
@@ -41,7 +41,7 @@ class RoutinePaths:
 
 def inner_edges(cfg: ControlFlowGraph, path: PathCount) -> list[int]:
     """Return the ids of a path's edges between blocks, in order."""
-    outer = (EdgeKind.ENTRY, EdgeKind.EXIT)
+    outer = (*ENTRIES, EdgeKind.EXIT)
     return [edge for edge in path.edges if cfg.edges[edge].kind not in outer]
 
 

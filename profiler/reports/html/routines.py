@@ -71,7 +71,7 @@ def rows(runs: Sequence[ReportRun]) -> list[RoutineInRuns]:
     for number, run in enumerate(runs):
         times: dict[str, int] = {}
         for position, routine in enumerate(run.measurement.routines):
-            if not routine.activations and not routine.instructions:
+            if not routine.ran:
                 continue
             nth = times[routine.name] = times.get(routine.name, 0) + 1
             key = routine.key if one_file else (nth, routine.name)

@@ -73,7 +73,7 @@ def _summary(run: ReportRun, bar: float, base: str, added: str) -> Summary:
 
 
 def _totals(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
-    ran = sum(routine.activations > 0 for routine in measurement.routines)
+    ran = sum(routine.ran for routine in measurement.routines)
     yield group_digits(ran), f"routines ran, of {plural(measurement.program.routines, 'routine')}"
     if measurement.runs > 1:
         yield group_digits(measurement.runs), "runs, added up"
