@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from simprof.profiler.graphs.cfg import ENTRY, EdgeKind, VertexName
 from simprof.profiler.profiles.calls import merge_trees
@@ -88,7 +88,20 @@ def merge(measurements: Sequence[RunMeasurement]) -> RunMeasurement:
         guide=merge_guides(measurements),
         quality=None,
         edge_quality=None,
+        discoveries=merge_discoveries([each.discoveries for each in measurements]),
     )
+
+
+def merge_discoveries(all_found: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """Return what any of the runs has shown of the program; None where that is not known of one."""
+    found = [each for each in all_found if each is not None]
+    if len(found) < len(all_found):
+        return None
+    names = dict.fromkeys(name for each in found for name in each)
+    merged = {name: [item for each in found for item in each.get(name, ())] for name in names}
+    return {
+        name: list({repr(item): item for item in items}.values()) for name, items in merged.items()
+    }
 
 
 def merge_guides(measurements: Sequence[RunMeasurement]) -> Guide | None:

@@ -498,6 +498,9 @@ class RunMeasurement:
     quality: Quality | None = field(default=None, metadata=RARE)
     # Of `pp`: how good as a path profile the edge profile of the same run is
     edge_quality: Quality | None = field(default=None, metadata=RARE)
+    # What the run showed that the program's file does not: the fields of `recovery.Discoveries`, as
+    # lists. The graphs follow from it and the file. None in profiles of earlier versions.
+    discoveries: Mapping[str, Any] | None = field(default=None, metadata=RARE)
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""

@@ -1,8 +1,8 @@
 """The instrumentation behind a saved profile, made again from the program's file.
 
 A profile says which edges carried code, not which code. Graphs follow from the file and from what
-the run discovered, and the profile's edges tell the latter; plans follow from graphs and options,
-which the profile has. Whatever does not come out as the profile has it is left out, and counted.
+the run discovered, plans from graphs and options; the profile has both. Whatever does not come out
+as the profile has it is left out, and counted.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
-from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
+from simprof.profiler.recovery.recovery import Known, ProgramGraphs
 from simprof.profiler.request.request import (
     Phase,
     ProgressCallback,
@@ -29,14 +29,13 @@ from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import chosen_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, Planner, saved_profiles
+from simprof.profiler.trace.format import read_discoveries
+from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.simulator.binary.program import Program
-
-_ROUNDS = 8  # How often graphs are completed: what one round adds may show where more belongs
 
 
 @dataclass(frozen=True)
@@ -154,29 +153,19 @@ def recover_again(
     memory: BinaryMemory | None = None,
     progress: ProgressCallback | None = None,
 ) -> ProgramGraphs:
-    """Recover the graphs of a program, with what a profile shows beyond its file.
+    """Recover the graphs of a program as the run had them: kept ones, or new ones.
 
-    Kept ones are taken where they are those of the profile, edge by edge.
+    Raises UsageError if what the profile says of the run cannot be.
     """
+    try:
+        known = read_discoveries(measurement.discoveries or {})
+    except ValueError as error:
+        raise UsageError(f"the profile is damaged in its discoveries ({error})") from None
+    if known.modules:
+        program = load_linked(program.path, known.modules, known.earlier)
     memory = memory or BinaryMemory(program, None)
-    for discoveries in memory.past_discoveries():
-        if discoveries.modules:
-            continue  # the profile's own modules are not found
-        recovered = memory.graphs(discoveries)
-        found = {} if recovered is None else _found(recovered, measurement)
-        if recovered is not None and len(found) == len(measurement.routines):
-            return recovered
-    made = Known()
-    known = Discoveries()
     told = partial(report_progress, progress, Phase.RECOVERING)
-    recovered = memory.recover(known, made, told)
-    for _ in range(_ROUNDS):
-        more = known.merged(_seen(measurement, recovered))
-        if more == known:
-            break
-        known = more
-        recovered = memory.recover(known, made, told)
-    return recovered
+    return memory.recover(known, Known(), told, program)
 
 
 def _numbers(recovered: ProgramGraphs) -> dict[tuple[int, str], int]:
@@ -192,37 +181,3 @@ def _found(recovered: ProgramGraphs, measurement: RunMeasurement) -> dict[int, i
     known = ((at, each) for at, each in enumerate(measurement.routines) if each.key in numbers)
     pairs = ((at, each, numbers[each.key]) for at, each in known)
     return {at: n for at, each, n in pairs if has_edges_of(recovered.routines[n], each)}
-
-
-def _seen(measurement: RunMeasurement, recovered: ProgramGraphs) -> Discoveries:
-    """Return what a profile's edges show that graphs lack."""
-    numbers = _numbers(recovered)
-    entries, returning, targets = set[int](), set[int](), set[tuple[int, int]]()
-    for routine in measurement.routines:
-        number = numbers.get(routine.key)
-        if number is None:
-            entries.add(routine.address)
-            continue
-        cfg = recovered.routines[number]
-        blocks = {cfg.name_of(block.id): block for block in cfg.blocks}
-        known = {(cfg.name_of(e.source), cfg.name_of(e.target), e.kind) for e in cfg.edges}
-        for edge in (each for each in routine.edge_counts if each.key not in known):
-            start, source = edge.target.start, blocks.get(edge.source)
-            if edge.kind in ENTRIES and isinstance(start, int):
-                entries.add(start)
-            if source is None or not isinstance(start, int):
-                continue
-            if edge.kind is EdgeKind.SWITCH:
-                targets.add((_transfer(recovered, source), start))
-            if edge.kind is EdgeKind.CALL_RETURN:
-                returning.add(_transfer(recovered, source))
-    return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
-
-
-def _transfer(recovered: ProgramGraphs, block: Block) -> int:
-    """Return the address of the control transfer that ends a block."""
-    before_slot = block.end - 8
-    index = recovered.code.index(before_slot)
-    if before_slot >= block.start and HAS_DELAY_SLOT[int(recovered.code.transfers.kind[index])]:
-        return before_slot
-    return block.end - 4

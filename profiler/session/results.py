@@ -64,6 +64,7 @@ from simprof.profiler.session.observation import (
     warnings,
 )
 from simprof.profiler.session.scheme_runs import SchemeRun
+from simprof.profiler.trace.format import discovery_fields
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.values import dataclass
 
@@ -543,6 +544,7 @@ class Measuring:
             input_sha256=observation.invocation.input_sha256,
             quality=self._quality(),
             edge_quality=self._edge_quality(),
+            discoveries=discovery_fields(observation.discoveries),
         )
 
 

@@ -9,16 +9,20 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.profiles.combine import merge, merge_discoveries
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.recovery.recovery import Discoveries, recover
-from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, Phase, RunRequest
+from simprof.profiler.profiles.storage import from_bytes, to_bytes
+from simprof.profiler.reports.html.report import shown_runs
+from simprof.profiler.request.request import GuestOptions, Phase, RunRequest
 from simprof.profiler.schemes import registry
 from simprof.profiler.session import memory, session
-from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
+from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.planned_again import PlannedProgram, plan_again
 from simprof.profiler.session.session import run_program
+from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import Program
+from simprof.simulator.errors import UsageError
 from tests.support.profiled import measure, measure_all
 
 MODES = [scheme.mode for scheme in registry.OWN if scheme.instruments]
@@ -74,19 +78,64 @@ def test_graphs_of_a_run_are_not_recovered_again(
     assert kept.routines == fresh.routines
 
 
-def test_graphs_of_another_run_are_not_taken(
+SORTING = """
+#include <stdio.h>
+#include <stdlib.h>
+
+static int order(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+int main(int argc, char **argv)
+{
+    int numbers[64];
+    for (int i = 0; i < 64; i++)
+        numbers[i] = i * 37 % 64;
+    qsort(numbers, 64, sizeof *numbers, order);
+    printf("%d %d\\n", numbers[0], numbers[argc]);
+    if (argc > 1)
+        puts(getenv("HOME") ? "home" : argv[1]);
+    return 0;
+}
+"""
+
+
+@pytest.mark.toolchain
+def test_graphs_of_linked_programs_are_those_of_the_run(compile_c: Callable[..., Path]) -> None:
+    # what is behind calls of libraries is known after the run only, `main` itself included
+    path = compile_c(SORTING, static=False)
+    measured = measure(path, "pp")
+    assert {"main", "order"} <= {each.name for each in measured.routines}
+    program = load_linked(path, measured.program.modules)
+    for each in (measured, from_bytes(to_bytes(measured), "it"), merge([measured, measured])):
+        again = plan_again(each, program)
+        assert len(again.routines) == len(measured.routines)
+        assert again.reason is None and again.without_code == 0
+
+
+def test_runs_that_showed_different_things_have_their_graphs_merged(
+    fixture_elf: Callable[..., Path],
+) -> None:
+    measured = measure(fixture_elf("nonlocal"), "pp")
+    assert measured.discoveries is not None and measured.discoveries["entries"]
+    nothing = {name: [] for name in measured.discoveries}
+    assert merge_discoveries([nothing, measured.discoveries]) == measured.discoveries
+    assert merge_discoveries([measured.discoveries, None]) is None
+
+
+def test_a_profile_that_tells_no_discoveries_is_said_to_be_old(
     fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:
-    path = fixture_elf("nonlocal")
-    measured, program = measure(path, "pp"), load(path)
-    memory = BinaryMemory(program, CacheFiles(tmp_path))
-    nothing = Discoveries()
-    memory.keep_run(run_name(path, (), GuestOptions(Path()), ALL_ROUTINES), PastRun(nothing, b""))
-    memory.keep_graphs(recover(program, nothing), nothing)
-    assert memory.past_discoveries() == [nothing]
-    again = plan_again(measured, program, memory)
-    assert again.routines == plan_again(measured, program).routines
-    assert len(again.routines) == len(measured.routines)
+    measured = measure(fixture_elf("nonlocal"), "pp")
+    old = replace(measured, discoveries=None)
+    (shown,) = shown_runs([tmp_path / "old.prof"], [old], fixture_elf("nonlocal"), None)
+    assert "routine" in shown.notes[0] and "an earlier simprof" in shown.notes[0]
+    (shown,) = shown_runs([tmp_path / "new.prof"], [measured], fixture_elf("nonlocal"), None)
+    assert not shown.notes
+
+
+def test_discoveries_that_cannot_be_are_refused(program: Program) -> None:
+    measured = replace(measure(program.path, "pp"), discoveries={"entries": [-1]})
+    with pytest.raises(UsageError, match="the profile is damaged in its discoveries"):
+        plan_again(measured, program)
 
 
 def test_it_is_told_how_far_it_is(program: Program) -> None:

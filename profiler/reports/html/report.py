@@ -104,10 +104,10 @@ def _notes(measurement: RunMeasurement, planned: PlannedProgram) -> Iterator[str
     if scheme is not None and scheme.instruments:
         unknown = len(measurement.routines) - len(planned.routines) + planned.without_code
         if unknown:
-            yield (
-                f"added code is not shown of {plural(unknown, 'routine')}: what the program's file "
-                "gives now is not what the profile says of it"
-            )
+            why = "this simprof makes other code of the program than the one that measured it"
+            if measurement.discoveries is None:
+                why = "the profile is from an earlier simprof, which did not keep their graphs"
+            yield f"added code is not shown of {plural(unknown, 'routine')}: {why}"
 
 
 def render(
