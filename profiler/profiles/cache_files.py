@@ -37,6 +37,19 @@ from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass, is_frozen
 
 LIMIT = 512 << 20  # Bytes of a cache's files
+# What a program's file is, by the first word of what its name says; no other word begins one
+# (`session.memory.BinaryMemory`).
+KINDS = {
+    "graphs": "graphs of its routines",
+    "facts": "facts about its graphs",
+    "lines": "its source lines",
+    "ways": "paths that runs took",
+    "expected": "paths that runs took",  # of earlier versions
+    "plans": "plans of a scheme",
+    "products": "what schemes count along paths",
+    "costs": "costs of a scheme's code",
+    "run": "what a run has shown",
+}
 _DIGEST = 16
 # Seconds after which nobody writes a file any more that has no name yet but a passing one.
 _STALE = 3600.0

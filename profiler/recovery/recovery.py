@@ -64,11 +64,6 @@ class Discoveries:
         late_words = dict(self.late_words) | dict(other.late_words)  # the later one counts
         return Discoveries(**both | {"late_words": frozenset(late_words.items())})
 
-    def sort_key(self) -> tuple[int, str]:
-        """Return what sorts discoveries: fewer first, and always in the same way."""
-        parts: list[frozenset[Any]] = [getattr(self, each.name) for each in fields(self)]
-        return sum(map(len, parts)), repr([sorted(part) for part in parts])
-
 
 @dataclass(frozen=True)
 class ProgramGraphs:

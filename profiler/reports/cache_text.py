@@ -5,19 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from simprof.profiler.profiles.cache_files import CacheEntry
+from simprof.profiler.profiles.cache_files import KINDS, CacheEntry
 from simprof.profiler.reports.tables import columns, name, number, print_parts, text
-
-WHAT = {
-    "graphs": "graphs of its routines",
-    "facts": "facts about its graphs",
-    "lines": "its source lines",
-    "ways": "paths that runs took",
-    "expected": "paths that runs took",
-    "plans": "plans of a scheme",
-    "costs": "costs of a scheme's code",
-    "run": "what a run has shown",
-}
 
 
 def render(entries: Sequence[CacheEntry], directory: str, width: int) -> str:
@@ -25,7 +14,7 @@ def render(entries: Sequence[CacheEntry], directory: str, width: int) -> str:
     parts = columns(text("used"), name("program"), text("sha256"), text("what"), number("bytes"))
     for entry in entries:
         program, sha256, _, what = (*entry.name.split("."), *[""] * 4)[:4]
-        kind = WHAT.get(what.partition("-")[0], "not simprof's")
+        kind = KINDS.get(what.partition("-")[0], "not simprof's")
         used = datetime.fromtimestamp(entry.used, UTC).strftime("%Y-%m-%d %H:%M:%S")
         parts.add_row(used, program, sha256, kind, entry.size)
     if not entries:

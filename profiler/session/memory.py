@@ -262,18 +262,10 @@ class BinaryMemory:
         """Keep a run."""
         self._keep(name, run)
 
-    def past_discoveries(self) -> list[Discoveries]:
-        """Return what runs have shown, each once; those that showed least come first."""
-        if self._files is None:
-            return []
-        first, names = self._name(_RUN), (entry.name for entry in self._files.entries())
-        runs = (name.removeprefix(self._name("")) for name in names if name.startswith(first))
-        past = filter(None, map(self.run, runs))
-        return sorted({run.discoveries for run in past}, key=Discoveries.sort_key)
-
     def _name(self, what: str) -> str:
         # `fingerprint` stands for simprof's code: files of another version are not found, and make
         # room when they have not been used for long.
+        assert what.partition("-")[0] in cache_files.KINDS, f"no name for files of {what}"
         program = self._program
         name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
         return f"{name}.{program.sha256[:_SHORT]}.{fingerprint()}.{what}"

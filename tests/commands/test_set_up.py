@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from simprof.profiler.profiles.cache_files import binaries
+from simprof.profiler.profiles.cache_files import VARIABLE, binaries
+from simprof.profiler.session.memory import BinaryMemory
+from simprof.simulator.binary.elf import load
 from tests.support.cli import simprof
 
 
@@ -38,3 +41,21 @@ def test_what_is_kept_is_listed_and_cleared(
     assert simprof("cache", "clear") == 0
     assert capsys.readouterr().out == f"removed from {place}: 7 files, 12,346,195 bytes\n"
     assert list(place.iterdir()) == []
+
+
+def test_every_file_that_runs_keep_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fixture_elf: Callable[..., Path],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for mode in ("pp", "tpp"):
+        assert simprof("run", "-q", "--mode", mode, str(fixture_elf("sieve"))) == 0
+    assert simprof("cache", "list") == 0
+    listed = capsys.readouterr().out
+    assert "what schemes count along paths" in listed and "not simprof's" not in listed
+    assert BinaryMemory(load(fixture_elf("sieve")), binaries()).run("run-0") is None
+    with pytest.raises(AssertionError, match="no name for files of colours-0"):
+        BinaryMemory(load(fixture_elf("sieve")), binaries()).run("colours-0")
