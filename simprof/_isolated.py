@@ -41,8 +41,14 @@ def compare_isolated(
         raise errors.EngineError(f"{request.program}: the process that ran it {how}") from None
     finally:
         process.kill()
-    reasons = tuple(head["reasons"])
-    return SchemeComparison(measurements, head["emulations"], head["whole_emulations"], reasons)
+    refused = {settings[at]: why for at, why in head["refused"]}
+    return SchemeComparison(
+        measurements,
+        head["emulations"],
+        head["whole_emulations"],
+        tuple(head["reasons"]),
+        refused=refused,
+    )
 
 
 def _error(kind: str, text: str) -> errors.SimulatorError:
@@ -76,6 +82,7 @@ def _serve(pipe: Connection, request: RunRequest, settings: Sequence[Setting], j
         "emulations": found.emulations,
         "whole_emulations": found.whole_emulations,
         "reasons": found.reasons,
+        "refused": [(settings.index(each), why) for each, why in found.refused.items()],
     }
     pipe.send_bytes(json.dumps(head).encode())
     for measurement in found.measurements:

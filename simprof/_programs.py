@@ -165,8 +165,10 @@ def compare(
     wanted_settings = settings(compared, scheme)
     with _request(chosen, scheme, stdout, stderr) as request:
         comparison = _measure(request, wanted_settings, chosen["jobs"], isolated)
-    names = [setting.name for setting in wanted_settings]
-    measurements = dict(zip(names, map(shown, comparison.measurements), strict=True))
+    rows, refused = comparison.rows(wanted_settings)
+    for name, why in refused.items():
+        warnings.warn(f"left out: {name}: {why}", stacklevel=2)
+    measurements = {name: shown(measurement) for name, measurement in rows}
     return Comparison(measurements, comparison.emulations, comparison.whole_emulations)
 
 

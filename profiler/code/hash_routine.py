@@ -36,7 +36,6 @@ BUCKETS = 512
 # 2^22 / golden ratio, scatters these, and small numbers still get a bucket each.
 HASH_MULTIPLIER = 0x278DDD
 HASH_SHIFT = 21
-TABLE_ALIGNMENT = 1024  # Tables are aligned so that one `sethi` makes their address.
 # Where callers put word k of a key, at 4 * (k - 1); one `sethi` makes the address.
 KEY_WORDS = RUNTIME_DATA + 0x800
 # Words that a key may have; with 30 bits of labels each, no routine of glibc takes a fourth.
@@ -77,6 +76,10 @@ class TableLayout:
         self.free = self.last + 4
         self.heads = self.free + 4
         self.pool = self.heads + 4 * BUCKETS
+
+    def size(self, paths: int) -> int:
+        """Return the bytes of a table with so many nodes."""
+        return self.pool + self.node_size * paths
 
     def initial(self, address: int) -> bytes:
         """Return header and heads of an empty table at `address`; the pool follows."""

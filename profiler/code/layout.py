@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from simprof.profiler.plan.plan import Buffer, BufferUse, CounterTable, InstrumentationPlan
-from simprof.simulator.errors import UsageError
+from simprof.profiler.request.errors import CounterRoomError
 from simprof.simulator.values import dataclass
 
 COUNTER_SIZE = 4  # Bytes of a counter, as in the papers
@@ -25,9 +25,10 @@ POOLS_BASE = 0x7000_0000  # Where the pools of a scheme begin, whose hash tables
 LIMIT = 0x8000_0000  # Where the hash tables, or the pools, must have ended: 2 GB
 # How many path registers find room on every stack; more may need words of their own.
 STACK_REGISTERS = 6
-# Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
-# 20,000 executed paths each.
+# Bytes of a hash table, and at most so many of one whose paths are known: room for more than 20,000
+# executed paths of one word.
 TABLE_SPAN = 1 << 18
+TABLE_ALIGNMENT = 1024  # Tables are aligned so that one `sethi` makes their address.
 SLOT_SIZE = 8  # Bytes of a slot in a buffer
 
 
@@ -43,6 +44,13 @@ class BufferSlot(NamedTuple):
 def buffer_address(buffer: Buffer) -> int:
     """Return the address of a buffer."""
     return (POOLS_BASE if buffer.is_pool else BUFFERS_BASE) + buffer.offset
+
+
+def table_span(plan: InstrumentationPlan) -> int:
+    """Return the bytes from a plan's hash table to the next: no more than its paths can need."""
+    if plan.table_bytes is None:
+        return TABLE_SPAN
+    return min(TABLE_SPAN, -(-plan.table_bytes // TABLE_ALIGNMENT) * TABLE_ALIGNMENT)
 
 
 def slots_end(use: BufferUse, first: Sequence[int]) -> int:
@@ -106,8 +114,8 @@ NOTHING_USED = Room()
 
 
 # Arrays of counters lie one after the other, each at a multiple of 8 bytes. Hash tables lie at
-# multiples of 1024 bytes, so that a single `sethi` makes such an address, and `TABLE_SPAN` bytes
-# from one to the next, so that the pool of nodes at the end of each can grow.
+# multiples of 1024 bytes, so that a single `sethi` makes such an address, and far enough from each
+# other (`table_span`) for the pool of nodes at the end of each to grow.
 class CounterSpace:
     """Gives every routine's counters their addresses; `used`: what those before have taken."""
 
@@ -125,12 +133,15 @@ class CounterSpace:
         return Room(self._array - ARRAYS_BASE, self._table - TABLES_BASE, self._numbers)
 
     def place(self, plan: InstrumentationPlan) -> CounterLayout:
-        """Return the addresses of a plan's counters; UsageError if they do not fit below 2 GB."""
+        """Return the addresses of a plan's counters.
+
+        Raises CounterRoomError if they do not fit below 2 GB.
+        """
         self._take(len(plan.named_counters))
         named = self._array - COUNTER_SIZE if plan.named_counters else 0
         constants = self._take(len(plan.constants)) if plan.constants else 0
         if plan.table is CounterTable.HASH:
-            path_base, self._table = self._table, self._table + TABLE_SPAN
+            path_base, self._table = self._table, self._table + table_span(plan)
         else:
             path_base = self._take(plan.path_counters)
         edge_base = self._take(plan.edge_counters)
@@ -145,7 +156,7 @@ class CounterSpace:
         arrays_fit = self._array <= TABLES_BASE and max(ends, default=0) <= ARRAYS_BASE
         if not arrays_fit or self._table > tables_end:
             what = "the counters of all routines do not fit their memory"
-            raise UsageError(f"{what}: select fewer routines with --routine")
+            raise CounterRoomError(f"{what}: select fewer routines with --routine")
         places = path_base, edge_base, named, words_base
         return CounterLayout(*places, first, words, plan.words, constants)
 

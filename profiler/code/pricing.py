@@ -381,8 +381,7 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int, own: int = 0) 
     if plan.table is CounterTable.HASH:
         from simprof.profiler.code.hash_routine import TableLayout
 
-        layout = TableLayout()
-        return size + layout.pool + layout.node_size * executed_paths
+        return size + TableLayout().size(executed_paths)
     return size + COUNTER_SIZE * plan.path_counters + own
 
 

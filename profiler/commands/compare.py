@@ -70,16 +70,16 @@ def compare_command(
         comparison = compare_program(watched, wanted, brief=True, jobs=jobs)
     from simprof.profiler.reports import comparison_report
 
-    names = tuple(setting.name for setting in wanted)
-    rows = tuple(zip(names, comparison.measurements, strict=True))
+    rows, refused = comparison.rows(wanted)
     about = rows, comparison.emulations, comparison.whole_emulations
-    json = partial(comparison_report.render_json, *about, comparison.reasons)
+    json = partial(comparison_report.render_json, *about, comparison.reasons, refused)
     outputs.write_json(json, chosen["json_file"])
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
+    extent["refused"] = refused
     if chosen["html"] is not None:
         from simprof.profiler.reports.html import comparison as page
 
-        outputs.write_text(page.render(rows), chosen["html"])
+        outputs.write_text(page.render(rows, refused), chosen["html"])
     text = partial(comparison_report.render_text, *about, **extent)
     outputs.write_report(text, chosen["report"], chosen["quiet"])
     return comparison.measurements[0].ending.code

@@ -110,6 +110,8 @@ class InstrumentationPlan:
     # register 0 is not negative; behind it, too: code that changes the copy goes on behind the code
     # of the same edge in the other one (`code.writer.Writer.leave`).
     is_duplicated: bool = False
+    # Bytes that a HASH table can come to take (`code.layout.table_span`); None: nobody knows.
+    table_bytes: int | None = None
 
     @property
     def counts_paths(self) -> bool:

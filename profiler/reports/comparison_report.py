@@ -9,8 +9,9 @@ once; what modes lose; warnings.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.documents import result_head
@@ -25,6 +26,8 @@ from simprof.simulator.binary.program import LineTable, SourceLine
 
 QUALITY = ("accuracy", "coverage")  # Of hot paths, and of all (`measures`)
 ROUTINES = 1  # Routines named for each mode, where the user has not said how many.
+NOT_MEASURED = "not measured: see below"  # In the row of a mode whose counters do not fit
+NOTHING_REFUSED: Mapping[str, str] = MappingProxyType({})
 MORE = "--details shows increments, sizes and traces; --top N names N routines a mode, and N paths"
 
 
@@ -37,6 +40,7 @@ def render_text(
     top: int | None = None,
     details: bool = False,
     lines: LineTable | None = None,
+    refused: Mapping[str, str] = NOTHING_REFUSED,
 ) -> str:
     """Return the report.
 
@@ -46,8 +50,9 @@ def render_text(
     - `top`: How many routines to name for each mode, and paths to show; None: one, and as many as
       `simprof run` shows.
     - `lines`: Source lines of the program; None: those of the measurements.
+    - `refused`: Why other modes have no measurement, by their names.
     """
-    added = _overheads(rows, ROUTINES if top is None else top)
+    added = _overheads(rows, refused, ROUTINES if top is None else top)
     by_paths = any(row.guide is not None and row.guide.of_paths for _, row in rows)
     kind = "Profiles" if by_paths else "Edge profiles"
     guides = f"{kind} that guided (their price in instructions is not in added)"
@@ -71,6 +76,10 @@ def render_text(
         ),
         *layout.section(run_text.REFUSED_TITLE, run_text.refused_calls(rows[0][1])),
         *_warnings(rows),
+        *(
+            layout.paragraph(f"warning: {mode}: {refused[mode]}", style="yellow")
+            for mode in refused
+        ),
     ]
     if not details:
         parts += [layout.BLANK, layout.paragraph(MORE, style="dim")]
@@ -145,7 +154,7 @@ def _emulated_text(rows: Sequence[NamedMeasurement], emulations: int, whole: int
     return ", ".join([times, *reasons])
 
 
-def _overheads(rows: Sequence[NamedMeasurement], top: int) -> layout.Table:
+def _overheads(rows: Sequence[NamedMeasurement], refused: Iterable[str], top: int) -> layout.Table:
     """List what each mode adds, and the routines that most of it is added to."""
     every = [measurement for _, measurement in rows]
     judged = [quality.cells(measurement, every) for measurement in every]
@@ -174,6 +183,8 @@ def _overheads(rows: Sequence[NamedMeasurement], top: int) -> layout.Table:
             facts = blank
         if not costly[:top]:
             table.add_row(*facts)
+    for mode in refused:
+        table.add_row(mode, NOT_MEASURED)
     return table
 
 
@@ -248,7 +259,11 @@ def _warnings(rows: Sequence[NamedMeasurement]) -> Iterator[layout.Paragraph]:
 
 
 def render_json(
-    rows: Sequence[NamedMeasurement], emulations: int, whole: int, reasons: Sequence[str] = ()
+    rows: Sequence[NamedMeasurement],
+    emulations: int,
+    whole: int,
+    reasons: Sequence[str] = (),
+    refused: Mapping[str, str] = NOTHING_REFUSED,
 ) -> str:
     """Return the comparison as one line of JSON.
 
@@ -266,5 +281,6 @@ def render_json(
         "reasons": list(reasons),
         "refused_calls": run_json.refused_call_objects(first),
         "modes": {name: run_json.summary_object(measurement) for name, measurement in rows},
+        **({"not_measured": dict(refused)} if refused else {}),
     }
     return json_line(answer)

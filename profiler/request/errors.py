@@ -1,6 +1,6 @@
 """Errors of the profiler."""
 
-from simprof.simulator.errors import SimulatorError
+from simprof.simulator.errors import SimulatorError, UsageError
 
 
 class CountError(SimulatorError):
@@ -9,6 +9,10 @@ class CountError(SimulatorError):
 
 class SelfCheckError(SimulatorError):
     """A validator of `--self-check` failed: a defect of simprof."""
+
+
+class CounterRoomError(UsageError):
+    """The counters of a scheme do not fit their memory."""
 
 
 class ProfileMismatchError(SimulatorError):

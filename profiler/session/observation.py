@@ -33,6 +33,7 @@ from simprof.profiler.request.request import (
     ContextChoice,
     SchemeOptions,
     Selection,
+    Setting,
     TableChoice,
 )
 from simprof.profiler.request.weights import source_of
@@ -199,7 +200,7 @@ class Observation:
 class SchemeComparison:
     """Several schemes on one program."""
 
-    measurements: tuple[RunMeasurement, ...]  # In the order of the settings
+    measurements: tuple[RunMeasurement, ...]  # Of those not `refused`, in the order of the settings
     emulations: int  # How often the program was emulated for that
     # How many of these runs were whole: 1, or 2 where a scheme needs an edge profile first and
     # cannot be replayed (`counters.Counters.replay`). The others were given up because the graphs
@@ -210,6 +211,16 @@ class SchemeComparison:
     reasons: tuple[str, ...] = ()
     # Source lines of the program: brief measurements have none of their own.
     lines: LineTable | None = field(default=None, compare=False)
+    # Setting -> why it has no measurement: its counters do not fit their memory.
+    refused: Mapping[Setting, str] = field(default_factory=dict)
+
+    def rows(
+        self, settings: Sequence[Setting]
+    ) -> tuple[tuple[tuple[str, RunMeasurement], ...], Mapping[str, str]]:
+        """Return the measurements by what reports call them, and why the others have none."""
+        names = (setting.name for setting in settings if setting not in self.refused)
+        others = {setting.name: why for setting, why in self.refused.items()}
+        return tuple(zip(names, self.measurements, strict=True)), others
 
 
 def collect(

@@ -52,7 +52,8 @@ from simprof.profiler.profiles.profile import (
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
-from simprof.profiler.request.request import ContextChoice
+from simprof.profiler.request.errors import CounterRoomError
+from simprof.profiler.request.request import ContextChoice, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import JUDGE, ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
@@ -239,6 +240,8 @@ def _shortening(decoder: PathDecoder) -> Callable[[PathRecord], bool]:
     return is_shortened
 
 
+# Setting -> why it was not measured
+Refused = dict[Setting, str]
 BETWEEN_TELLINGS = 16  # Routines that are measured before the user is told again
 
 
@@ -252,11 +255,14 @@ def measure_all(
     keep_plans: bool = True,  # Whether the schemes' plans are asked for afterwards
     # Is told every now and then how many routines are measured, and of how many
     told: Callable[[int, int], None] | None = None,
+    # Gets the schemes whose counters do not fit their memory, which then have no measurement
+    refused: Refused | None = None,
 ) -> tuple[RunMeasurement, ...]:
     """Return what each scheme measured in an observed run.
 
     Raises CountError or FlowError if counts contradict each other, RecoveryError or SelfCheckError
-    if structures are not as they must be: defects of simprof.
+    if structures are not as they must be: defects of simprof. Raises CounterRoomError for a scheme
+    that would be among `refused`.
     """
     check = None
     if self_check:
@@ -281,13 +287,23 @@ def measure_all(
             scheme.measure(routine)
         if not keep_plans:
             observation.forget(routine)
-    measurements = tuple(scheme.measurement() for scheme in measuring)
+    refuse(measuring, {} if refused is None else refused, raises=refused is None)
+    measurements = tuple(each.measurement() for each in measuring if each.refused is None)
     if check is None:
         memory.keep_learnt()
     else:
         for measurement in measurements:
             check.check_profile(measurement)
     return measurements
+
+
+def refuse(measuring: Iterable[Measuring], refused: Refused, *, raises: bool) -> None:
+    """Note the schemes whose counters did not fit their memory, or raise the error of the first."""
+    for each in measuring:
+        if each.refused is not None:
+            if raises:
+                raise each.refused
+            refused[each.scheme.setting] = str(each.refused)
 
 
 def check_flow(observation: Observation) -> None:
@@ -329,6 +345,7 @@ class Measuring:
     ) -> None:
         self.scheme = scheme
         self.results: list[RoutineResult] = []  # What it measured in each routine so far
+        self.refused: CounterRoomError | None = None  # Why it cannot be measured, once that shows
         self._observation = observation
         self._definition = scheme.definition
         self._check = check
@@ -355,8 +372,11 @@ class Measuring:
 
     def measure(self, number: int) -> None:
         """Measure routine number `number` if it was selected; routines come in ascending order."""
-        if self.scheme.selects(number):
-            self.results.append(self._measure(number))
+        if self.refused is None and self.scheme.selects(number):
+            try:
+                self.results.append(self._measure(number))
+            except CounterRoomError as error:
+                self.refused, self.results = error, []
 
     def _measure(self, number: int) -> RoutineResult:
         """Read the counters of one routine, compare them with the run's, and price the code."""

@@ -31,7 +31,7 @@ from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries
-from simprof.profiler.request.errors import CountError
+from simprof.profiler.request.errors import CounterRoomError, CountError
 from simprof.profiler.request.request import (
     NO_SCHEME,
     Phase,
@@ -45,7 +45,7 @@ from simprof.profiler.schemes.registry import PATH_PROFILER, beginning, definiti
 from simprof.profiler.session.memory import BinaryMemory, run_name
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Study, observe_in
-from simprof.profiler.session.results import measure_all
+from simprof.profiler.session.results import Refused, measure_all
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planners
 from simprof.profiler.session.world import World, open_world
 from simprof.simulator.binary.dynamic import load_program
@@ -117,10 +117,13 @@ def _compare(
     else:
         observation, run = observe(request, settings), None
     told(0, 0)
+    refused: Refused = {}
     if run is not None:
         from simprof.profiler.session.shared import measure_shared  # which few sessions need
 
-        measurements = measure_shared(observation, run, settings, jobs, brief=brief, told=told)
+        measurements = measure_shared(
+            observation, run, settings, jobs, brief=brief, told=told, refused=refused
+        )
     else:
         measurements = measure_all(
             observation,
@@ -128,19 +131,25 @@ def _compare(
             brief=brief and not request.self_check,
             keep_plans=False,
             told=told,
+            refused=refused,
         )
-    measured = dict(zip(settings, measurements, strict=True))
+    if refused.keys() >= {*asked}:
+        raise CounterRoomError(refused[asked[0]])
+    kept = [setting for setting in settings if setting not in refused]
+    measured = dict(zip(kept, measurements, strict=True))
     for setting, found in measured.items():
         if found.guide is not None:
             profiler = profilers[guided_by(setting.mode)]
-            guide = replace(found.guide, mode=profiler.mode, added=measured[profiler].added)
+            price = None if profiler in refused else measured[profiler].added
+            guide = replace(found.guide, mode=profiler.mode, added=price)
             measured[setting] = replace(found, guide=guide)
     return SchemeComparison(
-        tuple(measured[setting] for setting in asked),
+        tuple(measured[setting] for setting in asked if setting in measured),
         observation.runs,
         observation.whole_runs,
         observation.reasons,
         observation.program.lines,
+        {setting: refused[setting] for setting in asked if setting in refused},
     )
 
 

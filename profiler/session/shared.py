@@ -16,7 +16,7 @@ moves what follows. That is rare: then one process measures everything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, count, groupby, zip_longest
@@ -26,6 +26,7 @@ from simprof.profiler.code.layout import NOTHING_USED, Room
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.request.errors import CounterRoomError
 from simprof.profiler.request.request import Setting
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all
@@ -33,9 +34,11 @@ from simprof.profiler.session.replay import RecordedRun
 from simprof.profiler.session.results import (
     BETWEEN_TELLINGS,
     Measuring,
+    Refused,
     RoutineResult,
     check_flow,
     measure_all,
+    refuse,
 )
 
 WAVE = 800  # Routines of a wave, about
@@ -46,8 +49,9 @@ Each = TypeVar("Each")
 
 
 # What a part measured, by chunk and scheme: results of the routines, and the space for counters
-# that is taken behind the chunk.
-_Measured = tuple[list[list[list[RoutineResult]]], list[list[Room]]]
+# that is taken behind the chunk, or why the counters do not fit there.
+_End = Room | CounterRoomError
+_Measured = tuple[list[list[list[RoutineResult]]], list[list[_End]]]
 # What later sessions may know: by scheme what was not known of code; about the graphs.
 _Learnt = tuple[list[dict[int, bytes]], Mapping[int, GraphFacts]]
 
@@ -91,14 +95,14 @@ class _ProcessPart:
         for chunk, begin in zip(self._chunks, starts, strict=True):
             for scheme, used in zip(measuring, begin, strict=True):
                 scheme.pricer.go_on(used)
-                scheme.results = []
+                scheme.results, scheme.refused = [], None
             for routine in chunk:
                 self.told()
                 for scheme in measuring:
                     scheme.measure(routine)
                 observation.forget(routine)
             results.append([scheme.results for scheme in measuring])
-            ends.append([scheme.pricer.used for scheme in measuring])
+            ends.append([scheme.refused or scheme.pricer.used for scheme in measuring])
         return results, ends
 
     def learnt(self) -> _Learnt:
@@ -116,10 +120,11 @@ def measure_shared(
     *,
     brief: bool = False,
     told: Told | None = None,
+    refused: Refused,
 ) -> tuple[RunMeasurement, ...]:
     """Return what each scheme measures in a recorded run.
 
-    Raises SimulatorError: see `session.compare_program`.
+    `refused`: see `measure_all`. Raises SimulatorError: see `session.compare_program`.
     """
     waves = _waves(run, jobs)
     memory, known = guide.memory, guide.discoveries
@@ -130,6 +135,7 @@ def measure_shared(
     own.told = _teller(told, jobs, len(run.entered))
     used = [NOTHING_USED] * len(settings)
     results: list[list[list[RoutineResult]]] = []
+    without: dict[int, CounterRoomError] = {}
     with _Others(parts[1:]) as others:
         for chunks in waves:
             dealt = [chunks[number::jobs] for number in range(jobs)]
@@ -142,10 +148,13 @@ def measure_shared(
             given = [starts[:-1][number::jobs] for number in range(jobs)]
             others.ask("measure", given[1:])
             measured: list[_Measured] = [own.measure(given[0]), *others.answers()]
-            if _in_order([ends for _, ends in measured]) != starts[1:]:
+            ends = _in_order([ends for _, ends in measured])
+            for end in ends:
+                without |= {n: e for n, e in enumerate(end) if isinstance(e, CounterRoomError)}
+            if any(_moved(*each, without) for each in zip(ends, starts[1:], strict=True)):
                 alone = run.observe(settings)
                 alone = replace(alone, runs=guide.runs, whole_runs=guide.whole_runs)
-                return measure_all(alone, brief=brief, keep_plans=False, told=told)
+                return measure_all(alone, brief=brief, keep_plans=False, told=told, refused=refused)
             results += _in_order([found for found, _ in measured])
             used = starts[-1]
         others.ask("learnt")
@@ -157,7 +166,10 @@ def measure_shared(
     for place, scheme in enumerate(whole.schemes):
         measuring = Measuring(whole, scheme, facts, brief=brief, costs=costs[place])
         measuring.results = [each for chunk in results for each in chunk[place]]
-        measurements.append(measuring.measurement())
+        measuring.refused = without.get(place)
+        if place not in without:
+            measurements.append(measuring.measurement())
+        refuse([measuring], refused, raises=False)
         for added, _ in learnt:
             costs[place].added.update(added[place])
     for _, known_facts in learnt:
@@ -245,6 +257,12 @@ def _chunks(run: RecordedRun, pieces: int) -> list[list[int]]:
 
 
 _BESIDES = 20  # What each routine takes whatever its size, in edges
+
+
+def _moved(found: Sequence[_End], expected: Sequence[Room], without: Container[int]) -> bool:
+    """Whether the counters of a scheme, of those that fit, end elsewhere than expected."""
+    pairs = enumerate(zip(found, expected, strict=True))
+    return any(end != start for place, (end, start) in pairs if place not in without)
 
 
 def _in_order(by_part: Sequence[Sequence[Each]]) -> list[Each]:

@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import pytest
 
-from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
 from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
-from simprof.profiler.code.layout import TABLE_SPAN
+from simprof.profiler.code.layout import TABLE_ALIGNMENT, TABLE_SPAN
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountConstantPath, CountEdge
 from simprof.profiler.plan.decoders import RoutineCounters
@@ -278,7 +277,7 @@ def test_counters_stay_below_2_gb() -> None:
     plan = InstrumentationPlan({}, True, CounterTable.HASH, 0, None, 3)
     first, second = space.place(plan), space.place(plan)
     assert second.path_base - first.path_base == TABLE_SPAN
-    assert first.path_base % hr.TABLE_ALIGNMENT == TABLE_SPAN % hr.TABLE_ALIGNMENT == 0
+    assert first.path_base % TABLE_ALIGNMENT == TABLE_SPAN % TABLE_ALIGNMENT == 0
     assert second.edge_base % 8 == 0
     assert second.edge_base >= first.edge_counter(3)
     with pytest.raises(UsageError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from simprof.profiler.code.layout import (
@@ -63,6 +65,17 @@ def test_hash_tables_stand_apart_and_take_no_room_among_the_arrays() -> None:
     second = space.place(plan_of(1000, 1, table=CounterTable.HASH))
     assert (first.path_base, second.path_base) == (TABLES_BASE, TABLES_BASE + TABLE_SPAN)
     assert (first.edge_base, second.edge_base) == (ARRAYS_BASE, ARRAYS_BASE + 8)
+
+
+def test_tables_of_few_paths_take_less_room() -> None:
+    """3,000 bytes are three steps of 1,024; nothing takes more than a table of unknown size."""
+    few, many = (
+        replace(plan_of(table=CounterTable.HASH), table_bytes=size) for size in (3000, 1 << 20)
+    )
+    space = CounterSpace()
+    first, second, third = (space.place(each).path_base for each in (few, many, few))
+    assert (first, second, third) == (TABLES_BASE, TABLES_BASE + 3072, second + TABLE_SPAN)
+    assert space.used.tables == 3072 + TABLE_SPAN + 3072
 
 
 def test_tables_addresses_need_one_instruction() -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import simprof as simprof_api
 from simprof.profiler import cli
+from simprof.profiler.code import layout
 from simprof.profiler.commands.modes import settings as made
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import save
@@ -287,6 +289,80 @@ def test_warnings_are_shown_once_with_whom_they_are_about() -> None:
     assert report.count("mind") == 1
     assert "warning: pp: gap" in report
     assert "emulated  once" in report
+
+
+# --- modes whose counters do not fit
+
+
+def test_a_mode_whose_counters_do_not_fit_says_so_and_others_are_shown(
+    fixture_elf: Find,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(layout, "LIMIT", layout.TABLES_BASE + 4096)
+    why = "the counters of all routines do not fit their memory"
+    page = tmp_path / "page.html"
+    words = ["--mode", "fifo,qpt2,tpp", "--json", "-", "--html", str(page)]
+    assert cli.run(["compare", *words, str(fixture_elf("loops"))]) == 0
+    found = capfd.readouterr()
+    data = json.loads(found.out)
+    assert list(data["modes"]) == ["qpt2", "tpp"]
+    assert data["not_measured"].keys() == {"fifo"} and why in data["not_measured"]["fifo"]
+    added = found.err.split("Instructions added by each mode")[1].partition("\n\n")[0]
+    assert [line.split()[0] for line in added.splitlines()[2:]] == ["qpt2", "tpp", "fifo"]
+    assert "fifo  not measured" in added
+    assert f"warning: fifo: {why}" in " ".join(found.err.split())
+    assert f"fifo: {why}" in page.read_text()
+    # alone, it is an error
+    assert cli.run(["run", "--mode", "fifo", str(fixture_elf("loops"))]) == 125
+    assert f"simprof: {why}: select fewer routines with --routine" in capfd.readouterr().err
+    assert cli.run(["compare", "--mode", "fifo", str(fixture_elf("loops"))]) == 125
+    with pytest.warns(UserWarning, match=f"left out: fifo: {why}"):
+        compared = simprof_api.compare(fixture_elf("loops"), modes=["qpt2", "fifo"])
+    assert list(compared.measurements) == ["qpt2"]
+
+
+ROUTINES = 3000
+
+
+def many_routines() -> str:
+    """C of thousands of routines that run, all with loops and decisions."""
+    bodies = (
+        f"int f{n}(int x) {{ for (int i = 0; i < 3; i++) {{ if (x & {1 << n % 5}) x += {n};"
+        f" else x ^= i; if (x % 3 == 1) x--; if (x % 7 == 2 || i == x) x += 5; }}"
+        f" switch (x & 7) {{ case 1: x++; break; case 3: x += 9; break; case 6: x -= 3; }}"
+        f" return x; }}"
+        for n in range(ROUTINES)
+    )
+    calls = (f"x = f{n}(x);" for n in range(ROUTINES))
+    return "\n".join([*bodies, "int main(void) { int x = 1;", *calls, "return x == 0; }"])
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_all_modes_fit_a_program_of_thousands_of_routines(compile_c: Callable[..., Path]) -> None:
+    program = compile_c(many_routines(), ("-O1", "-fno-inline"))
+    watch = [sys.executable, "-c", WATCHED, "compare", "--json", "-", str(program)]
+    done = subprocess.run(watch, capture_output=True, text=True, check=False, timeout=3000)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert "not_measured" not in data and "fifo" in data["modes"]
+    assert all(len(mode["routines"]) >= ROUTINES for mode in data["modes"].values())
+    # of all processes together: each holds at most as much as the largest
+    most = int(done.stderr.rpartition("peak ")[2])
+    assert most < 1.5 * (1 << 20)
+
+
+# Prints the kilobytes that the process, and the largest that it started, had at most.
+WATCHED = """
+import resource, sys
+from simprof.profiler import cli
+status = cli.run(sys.argv[1:])
+usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print("peak", sum(usage.ru_maxrss for usage in usages), file=sys.stderr)
+sys.exit(status)
+"""
 
 
 # --- the command

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.code import layout
 from simprof.profiler.code.layout import NOTHING_USED, CounterSpace
 from simprof.profiler.profiles import storage
 from simprof.profiler.request.errors import ProfileMismatchError
@@ -183,6 +184,19 @@ def test_errors_are_raised_here(quiet: GuestOptions, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(CounterSpace, "place", fails)
     with pytest.raises(UsageError, match="no room"):
         compare_program(request, some(), jobs=JOBS)
+
+
+def test_a_scheme_whose_counters_do_not_fit_leaves_the_others(
+    quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = RunRequest(FIXTURES / "bin" / "v9" / "loops.elf", quiet)
+    qpt2, fifo = (Setting(mode, mode, SchemeOptions()) for mode in ("qpt2", "fifo"))
+    expected = compare_program(request, [qpt2])
+    monkeypatch.setattr(layout, "LIMIT", layout.TABLES_BASE + 4096)
+    shared_out = compare_program(request, [fifo, qpt2], jobs=JOBS)
+    assert shared_out.measurements == expected.measurements
+    assert shared_out.refused.keys() == {fifo}
+    assert shared_out.refused == compare_program(request, [fifo, qpt2]).refused
 
 
 @pytest.mark.long

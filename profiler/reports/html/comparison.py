@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports import mode_facts, quality
+from simprof.profiler.reports.comparison_report import NOTHING_REFUSED
 from simprof.profiler.reports.display import column, percent, plural, visible
 from simprof.profiler.reports.html import page
 from simprof.profiler.reports.html.frontier import frontier, points
@@ -37,10 +38,11 @@ class SchemeRow:
     coverage: str
 
 
-def render(rows: Sequence[NamedMeasurement]) -> str:
-    """Return the page about measurements of one run."""
+def render(rows: Sequence[NamedMeasurement], refused: Mapping[str, str] = NOTHING_REFUSED) -> str:
+    """Return the page about measurements of one run; `refused`: why other modes have none."""
     _, first = rows[0]
-    lines = (line for _, one in rows for line in one.warnings)
+    lines = [line for _, one in rows for line in one.warnings]
+    lines += (f"{mode}: {why}" for mode, why in refused.items())
     return page.render(
         "compare.html",
         title=f"simprof: schemes compared on {visible(first.program.file)}",

@@ -22,11 +22,11 @@ from simprof.profiler.code.layout import (
     ARRAYS_BASE,
     COUNTER_SIZE,
     RUNTIME_DATA,
-    TABLE_SPAN,
     BufferSlot,
     CounterLayout,
     buffer_address,
     slots_end,
+    table_span,
 )
 from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
 from simprof.profiler.plan.plan import (
@@ -75,7 +75,7 @@ class PlacedPlan:
         if self.plan.table is not CounterTable.HASH:
             return None
         base = self.layout.path_base
-        return FileRegion(RegionKind.TABLE, base, TABLE_SPAN, self.plan.key_words)
+        return FileRegion(RegionKind.TABLE, base, table_span(self.plan), self.plan.key_words)
 
     @property
     def arrays_end(self) -> int:
@@ -136,7 +136,7 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> StartMemory:
         mapped.append((ARRAYS_BASE, page_up(arrays)))
     tables = sorted((code.table for code in plans if code.table), key=lambda table: table.address)
     if tables:
-        first, last = tables[0].address, tables[-1].address + TABLE_SPAN
+        first, last = tables[0].address, tables[-1].address + tables[-1].size
         mapped.append((first, last - first))
     fills += [(table.address, table.table.initial(table.address)) for table in tables]
     return StartMemory(tuple(mapped), tuple(fills), (*regions, *tables))

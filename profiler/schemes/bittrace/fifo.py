@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from simprof.profiler.code.hash_routine import code_key, key_code
+from simprof.profiler.code.hash_routine import TableLayout, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import propagate
 from simprof.profiler.graphs.loops import depth_first, live_edges
@@ -119,7 +119,10 @@ def plan_fifo(
     placement = Placement(actions, frozenset(), frozenset(), tuple(counted))
     return FifoPlan(
         cfg=cfg,
-        plan=instrumentation(placement, 0, (table, None), codes.words),
+        plan=replace(
+            instrumentation(placement, 0, (table, None), codes.words),
+            table_bytes=TableLayout(codes.words).size(codes.total),
+        ),
         weights=edge_weights,
         codes=codes,
         asked=branches,
