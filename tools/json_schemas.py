@@ -289,7 +289,8 @@ FORMATS: Mapping[str, Schema] = {
             "whole_emulations": COUNT,
             "refused_calls": REFUSED,
             "modes": table(thing(SUMMARY, OF_SOME_RUNS)),
-        }
+        },
+        {"not_measured": table(TEXT)},
     ),
     "routines": listing("routines"),
     "edges": listing("edges"),

@@ -288,6 +288,7 @@ def _measured(
         memory=BinaryMemory(recovered.program, None),
         runs=len(ends),
         whole_runs=len(ends),
+        discoveries=recipe.discoveries,
         has_edges_of_guide=definition(recipe.mode).guided is ProfileKind.EDGES,
     )
     (measurement,) = measure_all(observation)
