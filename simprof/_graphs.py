@@ -175,6 +175,7 @@ def plan(
     from simprof.profiler.commands.explain import explain_command
     from simprof.profiler.commands.modes import collect
     from simprof.profiler.graphfiles import analyse
+    from simprof.profiler.graphs.numbering import SuccessorOrder
     from simprof.profiler.request.request import DEFAULT_MODE
     from simprof.profiler.schemes.mode_options import read
 
@@ -188,6 +189,7 @@ def plan(
         enumerate=chosen["enumerate_paths"],
         weights=chosen["weights"],
         scheme=setting.setting(collect(chosen)).options,
+        order=SuccessorOrder(chosen["order"]),
     )
     return PlannedGraph(document.cfg, analyse.analyse(document, asked))
 

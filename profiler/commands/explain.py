@@ -42,6 +42,14 @@ from simprof.simulator.errors import UsageError
     "answer (--json) about the same graph that guides it.  [default: its own runs]",
     without="registers",  # code on a graph has every register
 )
+@click.option(
+    "--order",
+    type=click.Choice(["fewest", "file"]),
+    default="fewest",
+    show_default=True,
+    help="How a block's successors are numbered: fewest paths first, ties in the file's order "
+    "(EPP 5.2), or all in the file's order, as in papers' figures.",
+)
 @options.option("--summary", "Show all that is computed in one table, not step by step.")
 @options.json_option("Write one JSON object for each graph and mode, one a line; - is stdout.")
 @options.option("--html PAGE", "Write a page with pictures, one a step; - is stdout.", options.PATH)
@@ -55,6 +63,7 @@ def explain_command(
     modes: tuple[ModeSetting, ...] | None,
     weights: Weights | None,
     enumerate_paths: bool,
+    order: str,
     summary: bool,
     json_file: Path | None,
     html: Path | None,
@@ -65,7 +74,8 @@ def explain_command(
 
     Weights, numbering, spanning tree, increments, code, paths, counts of the runs that a file
     gives, and costs, each with its numbers on the edges. A file is JSON (simprof's own, or
-    node-link data), GraphML (.graphml) or GML (.gml).
+    node-link data), GraphML (.graphml), GML (.gml), DOT (.dot, .gv), or lines `A B 3`: source,
+    target, and a weight if any.
 
     Without FILE, `--mode tpp` lists the options that stand behind a mode, with their defaults.
     """
@@ -82,6 +92,7 @@ def explain_command(
     refuse_unused([mode.mode for mode in chosen])
     from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
     from simprof.profiler.graphfiles.lesson import lesson
+    from simprof.profiler.graphs.numbering import SuccessorOrder
     from simprof.profiler.reports import graph_run
 
     shared = collect(scheme)
@@ -95,6 +106,7 @@ def explain_command(
                 enumerate=enumerate_paths and lists,
                 weights=weights,
                 scheme=mode.setting(shared).options,
+                order=SuccessorOrder(order),
             )
             answers.append(analyse_file(file, wanted))
     if html is not None:

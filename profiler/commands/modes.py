@@ -158,6 +158,7 @@ def _readers() -> dict[str, tuple[str, ...]]:
 
     return {
         **{name: reading(name) for name in ("path_limit", "table", "weights")},
+        "order": reading("path_limit"),  # both are about numbers of paths
         **{option.name: registry.users(option) for option in shared_options()},
         "edge_profile": tuple(each.mode for each in registry.definitions() if each.guided),
     }

@@ -30,6 +30,7 @@ from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import SuccessorOrder
 from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.decoders import (
@@ -199,6 +200,7 @@ class AnalysisOptions:
     # What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an answer
     # of `simprof explain`, see `edge_profile`.
     scheme: SchemeOptions = field(default_factory=SchemeOptions)
+    order: SuccessorOrder = SuccessorOrder.FEWEST  # or FILE
 
 
 DEFAULT_OPTIONS = AnalysisOptions()
@@ -221,6 +223,8 @@ def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS)
             f"{document.file}: registers={use} has no effect on graphs, whose code has every "
             "register free: leave it out"
         )
+    if options.order is SuccessorOrder.FILE:
+        document = replace(document, cfg=replace(document.cfg, ordered=True))
     run = _run(document, options)
     answer = run_object(document, run, _options(options))
     answer["warnings"] += run.definition.notes(options.scheme, (document.cfg,))
@@ -309,6 +313,7 @@ def _options(options: AnalysisOptions) -> dict[str, Any]:
         "table": str(scheme.table),
         **{option.name: plain(option.of(scheme)) for option in definition.options},
         **({"edge_profile": profile} if definition.guided else {}),
+        **({"order": str(options.order)} if options.order is SuccessorOrder.FILE else {}),
     }
 
 

@@ -12,7 +12,8 @@ blocks, say what an edge profile determines of the runs' paths:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -23,7 +24,7 @@ from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.pricing import plan_sizes, stream_sizes, trace_sizes
 from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import GraphDocument
-from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import graph_facts
@@ -237,11 +238,16 @@ def _sizes(run: GraphRun) -> dict[str, int]:
 
 
 def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
-    names = [str(cfg.name_of(block.id)) for block in cfg.blocks]
-    unreached = [names[block.id] for block in cfg.blocks if block.id not in dfs.reached]
-    stuck = [names[block.id] for block in cfg.blocks if not cfg.out_edges[block.id]]
-    found = ("no way leads from the entry to", unreached), ("no edge leaves", stuck)
-    return [f"{text} {', '.join(blocks)}" for text, blocks in found if blocks]
+    leaving = closure((cfg.exit,), cfg.sources)
+    blocks = range(len(cfg.blocks))
+    unreached = [block for block in blocks if block not in dfs.reached]
+    stuck = [block for block in blocks if block not in leaving]
+    found = ("ENTRY does not reach", unreached), ("EXIT cannot be reached from", stuck)
+    return [
+        f"{text} {', '.join(str(cfg.name_of(block)) for block in each)}"
+        for text, each in found
+        if each
+    ]
 
 
 def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
@@ -271,6 +277,8 @@ def definite_object(
     return {**asdict(flow), "share": flow.share}
 
 
+_TARGET = re.compile(r"\bblock\.(\d+)$")  # How generated code names the block that a jump leads to
+
 # What is collected by placements whose optima BL94 compares
 PLACED = (ProfileKind.EDGES, ProfileKind.BLOCKS, ProfileKind.TRACE)
 
@@ -287,6 +295,11 @@ def describe(run: GraphRun) -> dict[str, Any]:
     return static | run.definition.describe(run.plan)
 
 
+def _sparc(cfg: ControlFlowGraph, text: Iterable[str]) -> list[str]:
+    """Return SPARC code whose jumps name blocks as the file does."""
+    return [_TARGET.sub(lambda found: str(cfg.name_of(int(found[1]))), line) for line in text]
+
+
 def _code(run: GraphRun) -> dict[str, Any]:
     cfg, plan, code = run.cfg, run.plan.plan, run.code
     snippets = code.snippets
@@ -295,7 +308,7 @@ def _code(run: GraphRun) -> dict[str, Any]:
         "back_edges": [ends(cfg, edge) for edge in sorted(run.dfs.back_edges)],
         "weights": list(run.plan.weights),
         "code": [[str(action) for action in plan.actions.get(edge, ())] for edge in edges],
-        "sparc": [list(snippets[edge].text) if edge in snippets else [] for edge in edges],
+        "sparc": [_sparc(cfg, snippets[edge].text) if edge in snippets else [] for edge in edges],
         "costs": [snippets[edge].cost if edge in snippets else 0 for edge in edges],
     }
     taken = [snippets[edge].taken_cost if edge in snippets else 0 for edge in edges]
@@ -311,6 +324,8 @@ def _code(run: GraphRun) -> dict[str, Any]:
                 name: [str(action) for action in actions[block]] for block, name in names.items()
             }
             ordered = sorted(block_snippets.items())
-            static[f"{place}_sparc"] = {names[block]: list(each.text) for block, each in ordered}
+            static[f"{place}_sparc"] = {
+                names[block]: _sparc(cfg, each.text) for block, each in ordered
+            }
             static[f"{place}_costs"] = {names[block]: each.cost for block, each in ordered}
     return static

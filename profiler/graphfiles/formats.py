@@ -1,8 +1,8 @@
 """A graph from a file, in simprof's own format or in one that networkx reads.
 
 Steps -> functions
-1. `parse_content` chooses by the name: `.graphml`, `.gml`, and JSON otherwise, or where the file
-   begins with a brace. JSON with `nodes`, and `links` or `edges` that are objects, is node-link
+1. `parse_content` chooses by the name: `.graphml`, `.gml`, `.json`, and lines otherwise, or by how
+   the file begins: JSON with a bracket, DOT with `digraph` (`texts`). JSON with `nodes`, and `links` or `edges` that are objects, is node-link
    data, unless it has what our own format has; all other JSON is `reader`'s.
 2. `check_graphml`, `check_gml`, `check_node_link` let no document type pass (its entities can grow
    to any size), nor what networkx would merge, invent or leave out without a word.
@@ -46,6 +46,7 @@ from simprof.profiler.graphfiles.reader import (
     read_file,
     read_json,
 )
+from simprof.profiler.graphfiles.texts import DOT, FormError, read_dot, read_lines
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.interchange import (
     InterchangeError,
@@ -57,12 +58,12 @@ from simprof.profiler.graphs.interchange import (
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.profiles import codec
 from simprof.profiler.profiles.codec import parse_json
-from simprof.simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
     import networkx as nx
 
-OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")  # How a JSON object begins, and no other format
+# How JSON begins, and no other format
+OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*[\[{]")
 
 
 def load(path: Path) -> GraphDocument:
@@ -78,6 +79,10 @@ def parse_content(data: bytes, path: Path) -> GraphDocument:
         graph = _library(lambda: _read_graphml(data), path, "GraphML")
     elif suffix == ".gml":
         graph = _library(lambda: _read_gml(data), path, "GML")
+    elif suffix in (".dot", ".gv") or DOT.match(data):
+        graph = _library(lambda: read_dot(data.decode("utf-8-sig")), path, "DOT")
+    elif suffix != ".json":
+        graph = _library(lambda: read_lines(data.decode("utf-8-sig")), path, "lines `A B 3`")
     else:
         document = read_json(data, path)
         if not is_node_link(document):
@@ -184,10 +189,6 @@ GML_VALUE = re.compile(
 
 # networkx makes a node of every name that an edge mentions, takes any value for true, and fails on
 # damaged files with messages about its own code. So a file's content is checked before it reads it.
-class FormError(SimulatorError):
-    """A graph file that networkx would misread: what is wrong and where, without its name."""
-
-
 def check_graphml(data: bytes) -> int:
     """Check GraphML and return how many edges it has; expat.ExpatError if it is no XML."""
     reader = _GraphML()

@@ -72,6 +72,16 @@ def lesson(answer: Mapping[str, Any]) -> Lesson:
     return Lesson(title, str(answer["mode"]), tuple(picture.blocks), tuple(picture.steps()))
 
 
+def register_notes(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what readers of code have to know of the path register."""
+    routine = answer["routines"][0]
+    if routine["path_register"] is not None and routine["addressing"] == "addressing":
+        yield (
+            "In SPARC code r holds the address of a counter, and not its number: r=0 makes it that "
+            "of the first, and r+=1 adds a counter's 4 bytes (EPP 5.2)."
+        )
+
+
 def _blocks_text(path: Mapping[str, Any]) -> str:
     return " ".join([*map(str, path["blocks"]), *loop_marks(path["start"], path["end"])])
 
@@ -161,6 +171,14 @@ _NUMBERS = {
 }
 
 
+# The order in which the edges out of a block get their values.
+_ORDERS = {
+    "fewest": " Edges that lead to the fewest paths come first, so that the greatest value is "
+    "least; ties are in the file's order (EPP 5.2). `--order file` puts all edges in that order.",
+    "file": " Edges are in the file's order.",
+    "weights": " The most frequent edge comes first, so that it has value 0.",
+}
+
 # Why the paths of a loop span fewer iterations than were asked for (`kiter`).
 _LIMITS = {
     "irreducible": "it is irreducible, since control enters it at several blocks, so there is no "
@@ -232,6 +250,7 @@ class _Picture:
         )
         text += f"Back edges of a depth-first search: {back}." if back else "There is no back edge."
         ends = self.answer.get("early_ends", ())
+        text += "".join(f" Warning: {each}." for each in self.answer["warnings"])
         if ends:
             text += (
                 " Activations that end early leave their last block over no edge. A virtual edge "
@@ -243,6 +262,7 @@ class _Picture:
 
     def numbers(self, fact: str) -> Step:
         title, text, of_dummies = _NUMBERS[fact]
+        text += _ORDERS[self.static["order"]] if fact == "values" else ""
         numbers = self.static[fact]
         lines = self.inner(numbers, of_dummies) if of_dummies else self.lines(numbers)
         return Step(title, text, lines)
@@ -449,6 +469,7 @@ class _Picture:
             "What is executed where, initialisation and counting merged with increments where "
             "they meet."
         )
+        text += "".join(f" {each}" for each in register_notes(self.answer))
         regions = self.static.get("regions", (self.static,))
         if loops := [loop for each in regions for loop in each.get("loops", ())]:
             text += _notation(max(loop["iterations"] for loop in loops))

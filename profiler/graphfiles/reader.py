@@ -4,7 +4,7 @@ A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by bl
 given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed), `calls`
 (names of the blocks that end with a call) and `runs` ([block names in order, count] or [{"edges":
 [indices]}, count], with a third item, "early", where the activation ended in its last block).
-Other keys are left alone.
+A block's name may be written as a whole number. Other keys are refused.
 
 Steps: `read_file`, `read_json`, then `parse` checks the object -> `GraphDocument`; `_Walks` checks
 that every run is a walk from the entry, and to the exit if it did not end early. `formats.load`
@@ -23,10 +23,12 @@ from typing import Any
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.profiles import codec
+from simprof.profiler.request.likeness import alike
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.values import dataclass
 
 RESERVED = ("ENTRY", "EXIT")
+KEYS = ("name", "entry", "exit", "blocks", "edges", "calls", "runs")
 EARLY = "early"  # Third item of a run that ended in its last block
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
 GREATEST_SIZE = 128 << 20  # Bytes of a graph file; more would be a device or a mistake
@@ -93,9 +95,20 @@ def parse(document: object, file: str, sha256: str = "") -> GraphDocument:
     """Check a graph document; GraphFileError naming the file and the place in it."""
     if not isinstance(document, Mapping):
         raise GraphFileError(f"{file}: the file must hold one JSON object")
+    _check_keys(document, file)
     cfg, weights = _graph(document, file)
     walks = _Walks(cfg, len(weights), file).parse(document.get("runs", []))
     return GraphDocument(file, sha256, cfg, weights, walks)
+
+
+def _check_keys(document: Mapping[str, Any], file: str) -> None:
+    for key in document:
+        if key not in KEYS:
+            near = alike(str(key), KEYS)
+            meant = f"did you mean {' or '.join(map(repr, near))}? The" if near else "the"
+            raise GraphFileError(
+                f"{file}: unknown key {_short(key)}: {meant} keys are {', '.join(KEYS)}"
+            )
 
 
 def _graph(
@@ -135,8 +148,8 @@ def _calls(
     if not isinstance(calls, list):
         raise GraphFileError(f"{file}: calls: must be a list of block names")
     leaving = Counter(source for source, _, _ in edges)
-    for call in calls:
-        label = _label(call, f"{file}: calls")
+    labels = [_label(call, f"{file}: calls") for call in calls]
+    for label in labels:
         if label not in known:
             raise GraphFileError(f"{file}: calls: block {label!r} is not in blocks or edges")
         if leaving[label] != 1 or label == exit_block:
@@ -145,7 +158,7 @@ def _calls(
                 f"{leaving[label]} leave {label!r}"
                 + (", which is the exit" if label == exit_block else "")
             )
-    return calls
+    return labels
 
 
 def _end(document: Mapping[str, Any], key: str, file: str) -> str:
@@ -155,6 +168,8 @@ def _end(document: Mapping[str, Any], key: str, file: str) -> str:
 
 
 def _label(value: object, where: str) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
     if not isinstance(value, str) or value.split() != [value] or not value.isprintable():
         raise GraphFileError(
             f"{where}: a block name is a string of printable characters without spaces, "

@@ -118,6 +118,8 @@ class ControlFlowGraph:
     edges: tuple[Edge, ...]
     # The blocks from which control goes to a routine that only the run tells
     indirect: frozenset[int] = frozenset()
+    # Whether paths are numbered in the order of the edges, as in papers' figures
+    ordered: bool = False
 
     @cached_property
     def entry(self) -> int:

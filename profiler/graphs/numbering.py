@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from math import inf
@@ -39,6 +40,14 @@ TOTAL_LIMIT = 2**31 - 1
 _FEW = 6  # Edges of a vertex that are looked at one by one
 
 
+class SuccessorOrder(StrEnum):
+    """The order in which a vertex's outgoing edges get their values."""
+
+    FEWEST = "fewest"  # paths behind them first, ties in the order of edge ids (EPP 5.2)
+    FILE = "file"  # of edge ids, as in papers' figures
+    WEIGHTS = "weights"  # heaviest first, then as FEWEST
+
+
 @dataclass(frozen=True)
 class PathNumbering:
     """Numbers of the paths of a dag."""
@@ -46,6 +55,7 @@ class PathNumbering:
     dag: Dag  # The numbered graph
     num_paths: tuple[int, ...]  # NumPaths by vertex, exact; 0 for vertices that cannot be reached.
     values: tuple[int, ...]  # Val by dag edge
+    rule: SuccessorOrder = SuccessorOrder.FEWEST
 
     @cached_property
     def order(self) -> tuple[tuple[int, ...], ...]:
@@ -61,11 +71,16 @@ class PathNumbering:
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a pickle holds."""
-        return {"dag": self.dag, "n": compact(self.num_paths), "v": compact(self.values)}
+        return {
+            "dag": self.dag,
+            "n": compact(self.num_paths),
+            "v": compact(self.values),
+            "rule": self.rule,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         given = {"num_paths": tuple(state["n"]), "values": tuple(state["v"])}
-        self.__dict__.update(given, dag=state["dag"])
+        self.__dict__.update(given, dag=state["dag"], rule=state["rule"])
 
     @property
     def total(self) -> int:
@@ -168,7 +183,8 @@ def number(dag: Dag) -> PathNumbering:
     """Give the paths of `dag` their numbers (EPP figure 5).
 
     A vertex's outgoing edges are valued in ascending order of their targets' NumPaths, which
-    makes the greatest value least (EPP 5.2); ties stay in the order of edge ids.
+    makes the greatest value least (EPP 5.2); ties stay in the order of edge ids. Where the graph is
+    `ordered`, all are in that order.
     """
     vertices, edges = dag.cfg.vertex_count, len(dag.columns.source)
     size = {k.VERTICES: vertices, k.EDGES: edges, k.EXIT: dag.cfg.exit}
@@ -186,21 +202,34 @@ def number_by_weight(dag: Dag, weights: Sequence[float]) -> PathNumbering:
     """Give the paths of `dag` numbers such that the heaviest edge out of each vertex has value 0,
     and lighter ones greater values (smart numbering); `weights` by control-flow edge.
     """
-    # Any order of the edges out of a vertex gives the numbers 0 .. NumPaths - 1. Equal weights: as
-    # `number` orders them.
+    # Equal weights: as `number` orders them.
     target, by_edge, paths = dag.columns.target, dag.edge_weights(weights), number(dag).num_paths
+    rule = SuccessorOrder.WEIGHTS
+    return _number_by(dag, paths, rule, lambda edge: (-by_edge[edge], paths[target[edge]]))
+
+
+def _number_by(
+    dag: Dag,
+    paths: tuple[int, ...],
+    rule: SuccessorOrder,
+    key: Callable[[int], tuple[float, ...]],
+) -> PathNumbering:
+    # Any order of the edges out of a vertex gives the numbers 0 .. NumPaths - 1.
+    target = dag.columns.target
     values = [0] * len(target)
     for edges in dag.out_edges:
         covered = 0
-        for edge in sorted(edges, key=lambda e: (-by_edge[e], paths[target[e]])):
+        for edge in sorted(edges, key=key):
             values[edge] = covered
             covered += paths[target[edge]]
-    return PathNumbering(dag, paths, tuple(values))
+    return PathNumbering(dag, paths, tuple(values), rule)
 
 
 def numbering_of(dag: Dag, found: Callable[[int], Any], order: int, paths: int) -> PathNumbering:
     """Return the numbers that the kernel has found; its arrays from `order` and `paths` on."""
     edges = len(dag.columns.source)
+    if dag.cfg.ordered:
+        return _number_by(dag, tuple(found(paths)), SuccessorOrder.FILE, lambda edge: (edge,))
     made = PathNumbering(dag, tuple(found(paths)), tuple(found(paths + 1)[:edges]))
     made.__dict__["sorted"] = found(order), found(order + 1)[:edges]
     return made

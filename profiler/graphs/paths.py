@@ -19,7 +19,12 @@ from simprof.profiler.graphs.numbering import (
     path_threshold,
 )
 from simprof.profiler.graphs.plan_calls import Reals, call
-from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, find_tree
+from simprof.profiler.graphs.spanning import (
+    ChordIncrements,
+    SpanningTree,
+    chord_increments,
+    find_tree,
+)
 from simprof.simulator.values import dataclass
 
 
@@ -146,13 +151,16 @@ def number_paths(
     root = (cfg.exit, cfg.entry) if root_in_tree else None
     inside = tuple(map(bool, found(_TREE)[:edges]))
     ends = tuple(zip(source, target, strict=True))
+    numbering = numbering_of(dag, found, _ORDER, _NUM_PATHS)
+    tree = SpanningTree(cfg.vertex_count, ends, inside, frozenset(), root)
+    if cfg.ordered:  # the kernel's increments are those of its own order
+        increments = chord_increments(tree, numbering.values, (cfg.exit, cfg.entry))
+        return NumberedPaths(dag, numbering, tree, increments)
     potential = tuple(found(_POTENTIAL))
-    return NumberedPaths(
-        dag,
-        numbering_of(dag, found, _ORDER, _NUM_PATHS),
-        SpanningTree(cfg.vertex_count, ends, inside, frozenset(), root),
-        ChordIncrements(tuple(found(_POTENTIAL + 1)[:edges]), potential, root=potential[cfg.exit]),
+    increments = ChordIncrements(
+        tuple(found(_POTENTIAL + 1)[:edges]), potential, root=potential[cfg.exit]
     )
+    return NumberedPaths(dag, numbering, tree, increments)
 
 
 # Places of arrays of `plan_kernel.plan`.

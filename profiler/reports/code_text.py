@@ -24,7 +24,7 @@ from simprof.profiler.code.spilling import Edit
 from simprof.profiler.code.writer import OTHER_COPY
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
 from simprof.profiler.plan.actions import NoCode
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
 from simprof.simulator.binary.program import MachineKind
@@ -40,6 +40,10 @@ WHERE = {
     "before-target": "in line before its target",
     "stub": "in a stub",
     "block": "in the block",
+}
+HELD = {
+    Addressing.ADDRESS: "holds a counter's address",
+    Addressing.INDEX: "holds a counter's number",
 }
 # What code does without an action: it leads from a stub back to the routine's own code.
 NO_ACTIONS = "nothing but the jump"
@@ -132,7 +136,7 @@ class _Listing:
             f"{_count(code.static_instructions, 'instruction')}, {code.code_bytes} bytes"
         )
         if code.path_register is not None:
-            kept = "" if plan.addressing is None else f", {plan.addressing.value}"
+            kept = "" if plan.addressing is None else f", {HELD[plan.addressing]}"
             yield f"  path register: {code.path_register}{kept}"
         for register, word in code.spill.words.items():
             yield f"  spilled: {register.text}, kept at {word.base.text} - {-word.offset:#x}"

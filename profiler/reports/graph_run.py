@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from simprof.profiler.graphfiles.lesson import Lesson, Line, Step
+from simprof.profiler.graphfiles.lesson import Lesson, Line, Step, register_notes
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.tables import loop_marks
 from simprof.profiler.reports import tables as layout
@@ -52,7 +52,7 @@ def render(answer: Answer, width: int = 100) -> str:
     for title, rows, table in (
         ("", answer["edges"], edge_table(answer)),
         ("Blocks", blocks, block_table(blocks)),
-        ("Dummy edges", dummies, dummy_table(dummies)),
+        ("Dummy edges", dummies, dummy_table(dummies, answer["edges"])),
         ("Paths executed", paths, path_table(paths)),
         ("All paths", every, path_table(every)),
     ):
@@ -104,6 +104,8 @@ def heading(answer: Answer) -> str:
     if best := static.get("optima"):
         lines.append(_optima_line(best))
     lines.extend(flow_lines(answer))
+    lines.extend(register_notes(answer))
+    lines.extend(f"warning: {each}" for each in answer["warnings"])
     if lost := answer.get("lost"):
         texts = (f"{cell(value)} {key.replace('_', ' ')}" for key, value in lost.items())
         lines.append(f"lost: {', '.join(texts)}")
@@ -174,26 +176,32 @@ def edge_table(answer: Answer) -> layout.Table:
         layout.text(title) if title in ("tree", "code") else layout.number(title)
         for title in computed
     )
-    table = layout.columns(layout.text("edge"), layout.number("executions"), *heads)
+    ran = any(edge["executions"] for edge in answer["edges"])
+    counts = [layout.number("executions")] if ran else []
+    table = layout.columns(layout.text("edge"), *counts, *heads)
     for index, edge in enumerate(answer["edges"][:SHOWN_ROWS]):
         cells = [
             entry(values[index]) if index < len(values) else "-" for values in computed.values()
         ]
-        table.add_row(edge_name(edge["source"], edge["target"]), entry(edge["executions"]), *cells)
+        count = [entry(edge["executions"])] if ran else []
+        table.add_row(edge_name(edge["source"], edge["target"]), *count, *cells)
     if (root := static.get("root_edge")) is not None:
         # Without it the tree of the column would fall apart.
-        table.add_row(edge_name(*root), "-", *("yes" if key == "tree" else "-" for key in computed))
+        count = ["-"] if ran else []
+        cells = ["yes" if key == "tree" else "-" for key in computed]
+        table.add_row(edge_name(*root), *count, *cells)
     return table
 
 
-def dummy_table(dummies: Sequence[Answer]) -> layout.Table:
+def dummy_table(dummies: Sequence[Answer], edges: Sequence[Answer]) -> layout.Table:
     """Lay out the dummy edges; columns are what the scheme computes for them."""
+    names = [edge_name(edge["source"], edge["target"]) for edge in edges]
     shown = [key for key in DUMMY_COLUMNS if any(edge.get(key) is not None for edge in dummies)]
     table = layout.columns(*map(layout.text, ("edge", "stands for", *shown)))
     for edge in dummies[:SHOWN_ROWS]:
         table.add_row(
             edge_name(edge["from"], edge["to"]),
-            "; ".join(map(str, edge.get("for", ()))) or "-",
+            "; ".join(names[each] for each in edge.get("for", ())) or "-",
             *(entry(edge.get(key)) for key in shown),
         )
     return table

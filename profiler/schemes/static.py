@@ -48,6 +48,7 @@ def describe_acyclic(
     return {
         "num_paths": num_paths(cfg, numbering.num_paths),
         "values": by_edge(real, numbering.values),
+        "order": numbering.rule.value,
         "tree": [edge is not None and tree.in_tree[edge] for edge in real],
         "root_edge": ROOT_EDGE,
         **root,

@@ -1,5 +1,6 @@
 import json
 import random
+import re
 from collections import Counter
 from dataclasses import fields
 from pathlib import Path
@@ -8,9 +9,13 @@ from typing import Any
 import networkx as nx
 import pytest
 
+from simprof.profiler import cli
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.formats import load
+from simprof.profiler.graphfiles.lesson import lesson
 from simprof.profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError
+from simprof.profiler.graphs.numbering import SuccessorOrder
+from simprof.profiler.reports import graph_run
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.request.weights import Weights
 from simprof.simulator.errors import UsageError
@@ -182,7 +187,9 @@ def test_unreachable_blocks_and_dead_ends_are_accepted_and_named(tmp_path: Path)
     document = {"entry": "A", "exit": "B", "edges": [["A", "B"], ["A", "D"], ["U", "B"]],
                 "runs": [["A B", 1]]}  # fmt: skip
     result = answer(tmp_path, document)
-    assert result["warnings"] == ["no way leads from the entry to U", "no edge leaves D"]
+    assert result["warnings"] == [
+        "ENTRY does not reach U", "EXIT cannot be reached from D",
+    ]  # fmt: skip
     assert result["static"]["num_paths"]["U"] == 0
 
 
@@ -328,3 +335,66 @@ def check_tree(result: dict[str, Any]) -> None:
     best = sum(data["weight"] for *_, data in nx.maximum_spanning_edges(graph, data=True))
     assert sum(inside) == pytest.approx(best - 1e12, abs=1e-3)
     assert len(inside) == graph.number_of_nodes() - 2
+
+
+ORDERED: dict[str, Any] = {
+    "entry": "A", "exit": "F",
+    "edges": [["A", "B"], ["A", "C"], ["B", "C"], ["B", "D"], ["C", "D"], ["D", "E"], ["D", "F"],
+              ["E", "F"], ["E", "A"]],
+}  # fmt: skip
+
+
+def test_successors_are_numbered_by_paths_or_as_the_file_has_them(tmp_path: Path) -> None:
+    # By hand: D has 3 paths (to EXIT behind E, too), C as many, B 6; of A, B comes first in the file.
+    fewest = answer(tmp_path, ORDERED)["static"]
+    assert (fewest["order"], fewest["values"][:2]) == ("fewest", [3, 0])
+    options = {"enumerate": True, "order": SuccessorOrder.FILE}
+    found = answer(tmp_path, ORDERED, **options)
+    assert (found["static"]["order"], found["options"]["order"]) == ("file", "file")
+    assert found["static"]["values"][:4] == [0, 6, 0, 3]
+    assert ["".join(path["blocks"]) for path in found["all_paths"][:9]] == [
+        "ABCDEF", "ABCDE", "ABCDF", "ABDEF", "ABDE", "ABDF", "ACDEF", "ACDE", "ACDF",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["pp", "tpp", "kiter", "bittrace", "pref", "wpp"])
+def test_profiles_do_not_depend_on_the_order(tmp_path: Path, mode: str) -> None:
+    document = ORDERED | {"runs": [["A B D E F", 30], ["A C D E A B C D F", 10]]}
+    both = [answer(tmp_path, document, mode=mode, order=order)
+            for order in (SuccessorOrder.FEWEST, SuccessorOrder.FILE)]  # fmt: skip
+    profiles = [
+        {tuple(path["edges"]): path["executions"] for path in each.get("paths", ())}
+        for each in both
+    ]
+    assert profiles[0] == profiles[1]
+    assert both[0]["edges"] == both[1]["edges"] or mode == "wpp"
+
+
+def test_code_and_tables_name_blocks_and_leave_out_what_is_not_there(tmp_path: Path) -> None:
+    result = answer(tmp_path, ORDERED)
+    jumps = [line.split()[-1] for code in result["static"]["sparc"] for line in code
+             if line.startswith("ba")]  # fmt: skip
+    assert jumps
+    assert set(jumps) <= {*"ABCDEF", "exit"}
+    table = graph_run.render(result)
+    assert "executions" not in table
+    assert "E > EXIT" in table
+    assert re.search(r"ENTRY > A +E > A ", table)
+    assert "r holds the address of a counter" in table
+    assert "executions" in graph_run.render(answer(tmp_path, FIGURE_1))
+
+
+def test_warnings_stand_in_text(tmp_path: Path) -> None:
+    loop = {"entry": "A", "exit": "B", "edges": [["A", "B"], ["A", "C"], ["C", "D"], ["D", "C"]]}
+    result = answer(tmp_path, loop)
+    assert result["warnings"] == ["EXIT cannot be reached from C, D"]
+    assert "warning: EXIT cannot be reached from C, D" in graph_run.render(result)
+    assert "Warning: EXIT cannot be reached from C, D." in lesson(result).steps[0].text
+
+
+def test_order_is_refused_where_no_paths_are_numbered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, ORDERED)
+    assert cli.run(["explain", str(file), "--mode", "qpt2", "--order", "file"]) == 125
+    assert "--order has no effect on qpt2" in capsys.readouterr().err

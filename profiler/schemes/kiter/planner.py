@@ -25,7 +25,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import DagEdge
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, SuccessorOrder
 from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record, removed_forest
 from simprof.profiler.graphs.spanning import SpanningTree, given_weights
 from simprof.profiler.plan.decoders import (
@@ -171,6 +171,7 @@ class IterationPlan(ExactPathPlan):
             "num_paths": num_paths(cfg, numbering.num_paths),
             "invalid_paths": num_paths(cfg, numbering.invalid_paths),
             "values": self._by_iteration(numbering.values),
+            "order": self._order.value,
             "compensation": self._by_iteration(numbering.compensation),
             "tree": self._by_iteration(in_tree),
             "root_edge": ROOT_EDGE,
@@ -190,6 +191,12 @@ class IterationPlan(ExactPathPlan):
                 for edge in unrolled.dummies
             ],
         }
+
+    @property
+    def _order(self) -> SuccessorOrder:
+        # as `number_iterations` has it
+        in_order = self.dag.loops or self.cfg.ordered
+        return SuccessorOrder.FILE if in_order else SuccessorOrder.FEWEST
 
     def _by_iteration(self, values: Sequence[int]) -> list[list[int] | None]:
         copies = (self.dag.by_cfg_edge.get(edge.id) for edge in self.cfg.edges)

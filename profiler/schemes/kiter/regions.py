@@ -200,7 +200,9 @@ class _Divider:
                 edges.append(Edge(len(edges), source, count + 1, EdgeKind.EXIT))
             originals += [None] * (len(edges) - len(originals))
         made = tuple(cfg.blocks[block]._replace(id=at) for at, block in enumerate(blocks))
-        graph = ControlFlowGraph(cfg.name, cfg.address, cfg.size, made, tuple(edges))
+        graph = ControlFlowGraph(
+            cfg.name, cfg.address, cfg.size, made, tuple(edges), ordered=cfg.ordered
+        )
         ids = {edge: at for at, edge in enumerate(originals) if edge is not None}
         search = _search(dfs, graph, ids, {v: vertex[v] for v in vertex if v not in hidden}, loop)
         loops = tuple(

@@ -73,6 +73,7 @@ class SamplingPlan(PathCountingPlan):
         return {
             "num_paths": num_paths(self.cfg, numbering.num_paths),
             "values": by_edge(real, numbering.values),
+            "order": numbering.rule.value,
             "dummy_edges": [
                 dummy(self.cfg, edge) | {"value": numbering.values[edge.id]}
                 for edge in self.dag.dummies
