@@ -2,8 +2,9 @@
 
 Steps -> functions
 1. `parse_content` chooses by the name: `.graphml`, `.gml`, `.json`, and lines otherwise, or by how
-   the file begins: JSON with a bracket, DOT with `digraph` (`texts`). JSON with `nodes`, and `links` or `edges` that are objects, is node-link
-   data, unless it has what our own format has; all other JSON is `reader`'s.
+   the file begins: JSON with a brace, DOT with `digraph` (`texts`). JSON with `nodes`, and
+   `links` or `edges` that are objects, is node-link data, unless it has what our own format has;
+   all other JSON is `reader`'s.
 2. `check_graphml`, `check_gml`, `check_node_link` let no document type pass (its entities can grow
    to any size), nor what networkx would merge, invent or leave out without a word.
 3. networkx reads the file; `from_networkx` says which attributes count, `reader.parse` checks all.
@@ -62,8 +63,7 @@ from simprof.profiler.profiles.codec import parse_json
 if TYPE_CHECKING:
     import networkx as nx
 
-# How JSON begins, and no other format
-OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*[\[{]")
+OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")  # How a JSON object begins, and no other format
 
 
 def load(path: Path) -> GraphDocument:

@@ -4,7 +4,8 @@ A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by bl
 given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed), `calls`
 (names of the blocks that end with a call) and `runs` ([block names in order, count] or [{"edges":
 [indices]}, count], with a third item, "early", where the activation ended in its last block).
-A block's name may be written as a whole number. Other keys are refused.
+A block's name may be written as a whole number. Keys of node-link data are left alone, all others
+refused.
 
 Steps: `read_file`, `read_json`, then `parse` checks the object -> `GraphDocument`; `_Walks` checks
 that every run is a walk from the entry, and to the exit if it did not end early. `formats.load`
@@ -29,6 +30,7 @@ from simprof.simulator.values import dataclass
 
 RESERVED = ("ENTRY", "EXIT")
 KEYS = ("name", "entry", "exit", "blocks", "edges", "calls", "runs")
+OTHERS = ("directed", "graph", "links", "multigraph", "nodes")  # networkx's: a file may have both
 EARLY = "early"  # Third item of a run that ended in its last block
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
 GREATEST_SIZE = 128 << 20  # Bytes of a graph file; more would be a device or a mistake
@@ -103,7 +105,7 @@ def parse(document: object, file: str, sha256: str = "") -> GraphDocument:
 
 def _check_keys(document: Mapping[str, Any], file: str) -> None:
     for key in document:
-        if key not in KEYS:
+        if key not in (*KEYS, *OTHERS):
             near = alike(str(key), KEYS)
             meant = f"did you mean {' or '.join(map(repr, near))}? The" if near else "the"
             raise GraphFileError(

@@ -251,7 +251,9 @@ def test_equal_counts_are_the_same() -> None:
         ({"limits": (Limit("added", Fraction(1)), Limit("*", Fraction(9)))}, 105, "within limits"),
         ({"ceilings": (Ceiling("added", Fraction(100)),)}, 100, "same"),
         ({"ceilings": (Ceiling("overhead", Fraction(1, 10)),)}, 100, "same"),
-        ({"ceilings": (Ceiling("overhead", Fraction(99, 1000)),)}, 100, "changed"),
+        ({"ceilings": (Ceiling("overhead", Fraction(99, 1000)),)}, 100, "above maximum"),
+        ({"ceilings": (Ceiling("added", Fraction(90)),)}, 101, "changed"),
+        ({"tolerance": None, "ceilings": (Ceiling("added", Fraction(200)),)}, 110, "within limits"),
         (
             {
                 "tolerance": Limit("*", Fraction(50)),
@@ -644,7 +646,17 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert files["markdown"].read_text().startswith("## simprof regress")
     loose = ["--tolerance", "90", "--limit", "sizes.*=90", "--weights=uniform"]
     assert cli.run(["regress", "check", path, *loose]) == 0
-    assert cli.run(["regress", "check", path, *loose, "--max", "qpt2/overhead=0.001"]) == 1
+    capsys.readouterr()
+    for most in ("qpt2/overhead=0.001", "qpt2/overhead=0.1%"):
+        assert cli.run(["regress", "check", path, "--max", most]) == 1
+        text = " ".join(capsys.readouterr().out.split())
+        assert "1 above their maximum" in text
+        assert re.search(r"overhead +of base +(\d+\.\d\d %) +\1 +\+0.00 % +at most 0.1 %", text)
+        assert "unexplained" not in text
+    assert cli.run(["regress", "check", path, "--max", "qpt2/overhead=500%"]) == 0
+    freed = ["--weights=uniform", "--max", "qpt2/overhead=500%"]
+    assert cli.run(["regress", "check", path, *freed]) == 0
+    assert cli.run(["regress", "check", path, *freed, "--tolerance", "0"]) == 1
     capsys.readouterr()
     assert cli.run(["regress", "check", path, "--json", "-"]) == 0
     captured = capsys.readouterr()
@@ -784,6 +796,7 @@ def test_explanations_name_source_lines() -> None:
         (["check", "b", "--limit", "added"], "METRIC=PCT"),
         (["check", "b", "--limit", "added=-5"], "METRIC=PCT"),
         (["check", "b", "--max", "added=lots"], "METRIC=VALUE"),
+        (["check", "b", "--max", "added=5%"], "only overhead has a maximum in percent"),
         (["check", "b", "--tolerance", "-1"], "is not a percentage"),
         (["check", "b", "--json", "b"], "is read as well"),
         (["check", "b", "--junit", "-"], "name a file"),

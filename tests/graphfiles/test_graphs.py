@@ -206,7 +206,7 @@ def test_unreachable_blocks_and_dead_ends_are_accepted_and_named(tmp_path: Path)
         ({"entry": "A", "exit": "B", "edges": []}, "entry: block 'A' is not in blocks or edges"),
         ({"entry": "A", "exit": "B"}, "edges: must be a list"),
         ({"entry": "A", "exit": "B", "edges": [["A", "B"], ["A"]]}, "edge 1: must be"),
-        ({"entry": "A", "exit": "B", "edges": [["A", 3]]}, "edge 0: a block name"),
+        ({"entry": "A", "exit": "B", "edges": [["A", 3.5]]}, "edge 0: a block name"),
         ({"entry": "A", "exit": "B", "edges": [["A", "b c"]]}, "edge 0: a block name"),
         ({"entry": "A", "exit": "B", "edges": [["A", "\x1b[31mB"]]}, "edge 0: a block name"),
         ({"entry": "A", "exit": "A", "edges": [], "name": "a\nb"}, "name: must be a string"),
@@ -345,7 +345,7 @@ ORDERED: dict[str, Any] = {
 
 
 def test_successors_are_numbered_by_paths_or_as_the_file_has_them(tmp_path: Path) -> None:
-    # By hand: D has 3 paths (to EXIT behind E, too), C as many, B 6; of A, B comes first in the file.
+    # By hand: D and C have 3 paths, B has 6; of the edges out of A, that to B is first in the file.
     fewest = answer(tmp_path, ORDERED)["static"]
     assert (fewest["order"], fewest["values"][:2]) == ("fewest", [3, 0])
     options = {"enumerate": True, "order": SuccessorOrder.FILE}

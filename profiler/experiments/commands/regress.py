@@ -230,9 +230,13 @@ def ceiling(value: str | Ceiling) -> Ceiling:
     from simprof.profiler.experiments.regress.compare import Ceiling
 
     pattern, equals, text = value.rpartition("=")
-    number = _fraction(text)
+    number = _fraction(text.removesuffix("%"))
     if not equals or not pattern or number is None:
         raise click.BadParameter(f"{value!r} is not of the form METRIC=VALUE")
+    if text.endswith("%"):
+        if not pattern.endswith("overhead"):
+            raise click.BadParameter(f"{value!r}: only overhead has a maximum in percent")
+        number /= 100
     return Ceiling(pattern, number)
 
 
@@ -264,7 +268,7 @@ def _fraction(text: str) -> Fraction | None:
 @options.option(
     "--tolerance [+]PCT",
     "Percentage by which every total may differ, +PCT for growth alone. With 0 routines are "
-    "compared as well.  [default: 0; with --limit, other totals may differ by any]",
+    "compared as well.  [default: 0; with --limit or --max, other totals may differ by any]",
     tolerance,
 )
 @options.option(
@@ -277,7 +281,7 @@ def _fraction(text: str) -> Fraction | None:
 )
 @options.option(
     "--max METRIC=VALUE",
-    "What a metric may never exceed, such as pp/overhead=1.5; repeatable.",
+    "What a metric may never exceed, such as pp/overhead=50% or added=9000; repeatable.",
     ceiling,
     name="ceilings",
     multiple=True,
@@ -310,7 +314,8 @@ def check_command(
     """Run the programs of BASELINE again, compare what they count, and say why it differs.
 
     Counts must be equal unless limits are given: --limit pp/overhead=+2 fails if pp's overhead has
-    grown by more than 2 %, whatever else moved. What programs write must be the same in any case.
+    grown by more than 2 %, --max pp/overhead=50% if it is above 50 %, whatever else moved. What
+    programs write must be the same in any case.
     Exit status: 0 the same (or within limits), 1 changed, 124 a program took too long, 125
     something could not be done. Files of an earlier check are gone in any case.
     """
@@ -328,7 +333,8 @@ def check_command(
     from simprof.profiler.experiments.regress.regress import check
 
     # limits without a tolerance say what matters: nothing else is judged
-    general = CheckLimits.tolerance if tolerance is None and not limits else tolerance
+    is_exact = tolerance is None and not limits and not ceilings
+    general = CheckLimits.tolerance if is_exact else tolerance
     old = load(baseline)
     with progress_bar(is_wanted(chosen["progress"])) as bar:
         checked = check(

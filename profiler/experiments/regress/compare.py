@@ -20,7 +20,7 @@ from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
 
 Number = int | Fraction
-State = Literal["same", "within limits", "changed", "error"]
+State = Literal["same", "within limits", "above maximum", "changed", "error"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Ceiling:
 class CheckLimits:
     """All limits of a check."""
 
-    # For metrics without a limit of their own; None: they may move as they like, because the
-    # `limits` are about all that matters.
+    # For metrics without a limit of their own; None: they may move as they like, because `limits`
+    # and `ceilings` are about all that matters.
     tolerance: Limit | None = Limit("*", Fraction(0))
     limits: tuple[Limit, ...] = ()  # The last that matches counts
     ceilings: tuple[Ceiling, ...] = ()
@@ -89,6 +89,11 @@ class MetricChange:
     exceeded: bool  # Whether it is beyond that
 
     @property
+    def moved(self) -> bool:
+        """Whether it is another value than the baseline's."""
+        return self.old != self.new
+
+    @property
     def percent(self) -> Fraction | None:
         """By how much it grew, in percent of the old value; None where that means nothing."""
         if isinstance(self.old, str) or isinstance(self.new, str) or not self.old:
@@ -109,10 +114,17 @@ class SettingCheck:
     @property
     def state(self) -> State:
         """In a word."""
+        if self.differences and not self.moved:
+            return "above maximum"
         if self.failed:
             return "changed"
-        moved = any(routine.counts_differ for routine in self.routines)
-        return "within limits" if self.differences or moved else "same"
+        return "within limits" if self.moved else "same"
+
+    @property
+    def moved(self) -> bool:
+        """Whether any count is another than the baseline's."""
+        totals = any(difference.moved for difference in self.differences)
+        return totals or any(routine.counts_differ for routine in self.routines)
 
 
 @dataclass(frozen=True)
@@ -131,10 +143,11 @@ class RunCheck:
         """In a word."""
         if self.error is not None:
             return "error"
-        if self.ending or any(each.failed for each in self.settings):
+        if self.ending:
             return "changed"
-        moved = any(setting.state != "same" for setting in self.settings)
-        return "within limits" if moved else "same"
+        states = {setting.state for setting in self.settings}
+        worst: tuple[State, ...] = "changed", "above maximum", "within limits"
+        return next((state for state in worst if state in states), "same")
 
 
 @dataclass(frozen=True)
@@ -150,7 +163,7 @@ class Check:
         errors = [run for run in self.runs if run.error is not None]
         if errors:
             return 124 if all(run.budget for run in errors) else 125
-        return int(any(run.state == "changed" for run in self.runs))
+        return int(any(run.state in ("changed", "above maximum") for run in self.runs))
 
     @property
     def compared(self) -> int:
@@ -191,7 +204,7 @@ def _compare_setting(
     routines = tuple(routine_changes(one, two, same_program, after.lines))
     all_causes = (*causes, *setting_causes(setting, old, new, (one, two), routines, causes))
     counts_moved = any(routine.counts_differ for routine in routines)
-    if (differences or counts_moved) and not all_causes:
+    if (counts_moved or any(each.moved for each in differences)) and not all_causes:
         all_causes = (UNEXPLAINED,)
     failed = (
         any(difference.exceeded for difference in differences)
@@ -210,7 +223,9 @@ def _differences(
         aliases = metric_names(names[0], names[1], metric)
         limit, ceiling = limits.of(aliases), limits.ceiling(aliases)
         if ceiling is not None and after is not None and after > ceiling:
-            yield MetricChange(metric, before, after, f"at most {float(ceiling):.15g}", True)
+            shown = float(ceiling)
+            most = f"{100 * shown:.15g} %" if metric == OVERHEAD else f"{shown:.15g}"
+            yield MetricChange(metric, before, after, f"at most {most}", True)
         elif before != after and limit is not None:
             yield MetricChange(metric, before, after, _shown(limit), _beyond(before, after, limit))
         elif before != after and limits.tolerance is None:

@@ -51,7 +51,7 @@ def shown(number: int | Fraction | str | None) -> str:
         case int():
             return group_digits(number)
         case Fraction():
-            return f"{float(number):.4f}"
+            return f"{float(100 * number):.2f} %"
         case text if len(text) == 64:  # a digest
             return text[:12]
         case text:
@@ -71,7 +71,7 @@ def moved_by(difference: MetricChange) -> str:
 _UNITS = {
     "base": "instructions",
     "added": "instructions",
-    "overhead": "added per instruction",
+    "overhead": "of base",
     "counts.hashing": "instructions",
     "sizes.snippets": "sites",
     **dict.fromkeys(("reason", "status", "output"), ""),
@@ -145,6 +145,7 @@ def summary(check: Check) -> str:
     errors = sum(run.error is not None for run in check.runs)
     wording: dict[State, str] = {
         "changed": "changed",
+        "above maximum": "above their maximum",
         "within limits": "moved within limits",
         "same": "the same",
     }
@@ -189,7 +190,13 @@ def sections(check: Check) -> Iterator[Section]:
             yield from results
 
 
-_STYLES = {"same": "green", "within limits": "yellow", "changed": "red", "error": "red"}
+_STYLES: dict[State, str] = {
+    "same": "green",
+    "within limits": "yellow",
+    "above maximum": "red",
+    "changed": "red",
+    "error": "red",
+}
 
 
 def render_text(check: Check, width: int, color: bool) -> str:
