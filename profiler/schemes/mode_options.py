@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import field
 from enum import StrEnum
 
 from simprof.profiler.profiles.profile import Option
@@ -28,6 +29,15 @@ class ModeSetting:
     own: tuple[tuple[str, OptionValue], ...]
     # What `read` reads as an equal value: the mode, and the options that make a difference.
     name: str
+    asked: tuple[str, ...] = field(default=(), compare=False)  # Names of options that were given
+
+    @property
+    def label(self) -> str:
+        """What was asked for with what that implies; `read` reads it as an equal value."""
+        declared = own_options(registry.definition(self.mode))
+        own = dict(self.own)
+        values = {option.name: own.get(option.name, option.default) for option in declared}
+        return setting_text(self.mode, declared, values, self.asked)
 
     def setting(self, shared: SchemeOptions) -> Setting:
         """Return it with the values of shared options; UsageError if it cannot have one of them."""
@@ -42,6 +52,8 @@ def read(text: str) -> ModeSetting:
 
     >>> read("tpp:loop=50:cold=20.0").name
     'tpp:cold=20:loop=50'
+    >>> read("tpp:cold=0").name  # with what it implies
+    'tpp:cold=0:loop=0'
     >>> read("tpp:cold-always:cold=5").own
     (('cold_always', True),)
     >>> read("tpp:cld=20")
@@ -54,9 +66,10 @@ branching, first
     if mode not in registry.modes():
         raise UsageError(no_mode(mode, registry.modes()))
     declared = own_options(registry.definition(mode))
-    values = completed(declared, given_options(mode, words, declared))
+    given = given_options(mode, words, declared)
+    values = completed(declared, given)
     own = [(each.name, values[each.name]) for each in declared if values[each.name] != each.default]
-    return ModeSetting(mode, tuple(own), setting_text(mode, declared, values))
+    return ModeSetting(mode, tuple(own), setting_text(mode, declared, values), tuple(given))
 
 
 def given_options(
@@ -98,13 +111,19 @@ def completed(
 
 
 def setting_text(
-    mode: str, declared: Iterable[SchemeOption], values: Mapping[str, OptionValue]
+    mode: str,
+    declared: Iterable[SchemeOption],
+    values: Mapping[str, OptionValue],
+    asked: Collection[str] = (),
 ) -> str:
-    """Return a mode with the values of its options, those left out that follow from the others."""
+    """Return a mode with the values of its options: those `asked` for by name, those that others
+    imply, and what is no default.
+    """
     words = [mode]
     for option in declared:
         value = values[option.name]
-        if value != _usual(option, values):
+        is_asked = option.name in asked and value is not False
+        if is_asked or not value == option.default == _usual(option, values):
             is_flag = option.kind is bool
             words.append(option.spelling if is_flag else f"{option.spelling}={shown(value)}")
     return BEFORE_OPTION.join(words)

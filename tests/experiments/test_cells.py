@@ -64,7 +64,7 @@ def only(*jobs: Job) -> tuple[CellResult, ...]:
     [
         ("pp", "pp"),
         ("pp:weights=heuristic", "pp"),  # it is the default
-        ("tpp:cold=0", "tpp:cold=0"),  # then nothing is removed, loops' entries included
+        ("tpp:cold=0", "tpp:cold=0:loop=0"),  # then nothing is removed, loops' entries included
         ("tpp:cold=0:loop=15", "tpp:cold=0:loop=15"),
         ("tpp:loop=15:cold=1.50", "tpp:cold=1.5"),
         ("kiter:k=3:weights=uniform", "kiter:weights=uniform:k=3"),
@@ -109,6 +109,25 @@ def test_a_grid_of_settings_has_each_once() -> None:
         "tpp", "tpp:weights=exact", "tpp:cold=1:loop=1", "tpp:weights=exact:cold=1:loop=1",
         "naive",
     ]  # fmt: skip
+
+
+def test_labels_are_what_was_asked_with_what_that_implies() -> None:
+    asked = ["tpp:cold=5", "tpp:cold=0", "tpp:cold=20", "tpp", "pp"]
+    made = list(combinations(asked))
+    labels = ["tpp:cold=5", "tpp:cold=0:loop=0", "tpp:cold=20", "pp"]
+    assert [each.label for each in made] == labels
+    assert [parse(label) for label in labels] == made
+    assert made[0].name == "tpp"  # the same work: the same key
+    both = combinations(["tpp"], [{"cold": cold} for cold in (0, 5)], ["heuristic", "exact"])
+    assert [each.label for each in both] == [
+        "tpp:weights=heuristic:cold=0:loop=0", "tpp:weights=exact:cold=0:loop=0",
+        "tpp:weights=heuristic:cold=5", "tpp:weights=exact:cold=5",
+    ]  # fmt: skip
+
+
+def test_a_mode_s_own_option_counts_though_it_is_the_default() -> None:
+    (made,) = combinations(["tpp:cold=5"], [{"cold": 10, "loop": 25}])
+    assert made.label == "tpp:cold=5:loop=25"
 
 
 # --- characteristics of paths, by hand

@@ -15,8 +15,10 @@ import pandas as pd
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
+from simprof.profiler.experiments.cells.settings import combinations
 from simprof.profiler.experiments.cells.store import Store, columns, figures
+from simprof.profiler.experiments.reports.suites import render_sweep
 from simprof.profiler.profiles.codec import big_integers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +57,36 @@ def test_queries_answer_what_the_page_shows(swept: Path) -> None:
         for query, answer in SHOWN:
             rows = connection.execute(query).fetchall()
             assert ["|".join(map(str, row)) for row in rows] == answer.splitlines()
+
+
+def test_what_a_mode_can_lose_is_a_number_and_null_elsewhere(swept: Path) -> None:
+    with opened(swept) as connection:
+        rows = connection.execute("SELECT DISTINCT mode, cold_paths FROM results ORDER BY mode")
+        assert rows.fetchall() == [("pp", None), ("qpt2", None), ("tpp", 0)]
+    stored = [zlib.compress(json.dumps(result).encode()) for result in
+              ({"base": 5, "lost": {}}, {"base": 5, "lost": {"cold_paths": 0}},
+               {"base": 0, "lost": {}})]  # fmt: skip
+    place = columns().index("cold_paths")
+    assert [figures("k", "tpp", each)[place] for each in stored] == [0, 0, None]
+
+
+def test_options_that_were_asked_for_are_there_though_they_are_defaults() -> None:
+    place = columns().index("options")
+    assert json.loads(str(figures("k", "tpp:cold=5", b"")[place])) == {"cold": 5}
+    assert json.loads(str(figures("k", "tpp:cold=0", b"")[place])) == {"cold": 0, "loop": 0}
+
+
+def test_the_closing_table_has_every_setting_and_program(tmp_path: Path) -> None:
+    settings = list(combinations([f"tpp:cold={cold}" for cold in range(11)]))
+    results = {
+        Job(Cell(f"program{number}", each), tmp_path): CellResult(base=1000, added=number)
+        for number in range(25)
+        for each in settings
+    }
+    text = render_sweep(results, tmp_path, 1000, color=False)
+    assert all(re.search(rf"\b{each.label}\b", text) for each in settings)
+    assert all(len(re.findall(rf"^program{n} ", text, re.MULTILINE)) == 2 for n in range(25))
+    assert "more" not in text
 
 
 def test_every_column_is_documented(swept: Path) -> None:

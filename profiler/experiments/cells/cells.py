@@ -71,7 +71,7 @@ class Cell:
     @property
     def name(self) -> str:
         """One line for people: "compress ref pp (v9-O2)"."""
-        words = [self.benchmark, self.input, self.setting.name, f"({self.build})"]
+        words = [self.benchmark, self.input, self.setting.label, f"({self.build})"]
         if self.kind is CellKind.PLAN:
             words[1] = "plan"
         elif self.kind is not CellKind.RUN:

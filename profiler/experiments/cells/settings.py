@@ -7,6 +7,7 @@ equal work has equal names and is done once: "pp", "pp:weights=uniform", "tpp:co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -130,13 +131,20 @@ class CellSetting:
     mode: str
     # (name, value) of those that differ from the default, in the order of `cell_options`
     options: tuple[tuple[str, OptionValue], ...] = ()
+    # Names of options that were asked for, though one has its default
+    asked: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:
         """Canonical text; `parse` reads it."""
+        return replace(self, asked=()).label
+
+    @property
+    def label(self) -> str:
+        """What was asked for with what that implies; `parse` reads it as an equal setting."""
         declared, given = reads(self.mode), dict(self.options)
         values = {option.name: given.get(option.name, option.default) for option in declared}
-        return setting_text(self.mode, declared, values)
+        return setting_text(self.mode, declared, values, self.asked)
 
     def __str__(self) -> str:
         return self.name
@@ -198,15 +206,20 @@ def setting(mode: str, **options: object) -> CellSetting:
     for name in options:
         if name not in known:
             raise UsageError(f"{name!r} is no option of a setting: use {', '.join(known)}")
-    values = {
-        name: checked(known[name], value, f"{name}={value!r}") for name, value in options.items()
-    }
+    values = _checked(options)
     kept = (
         (option.name, values[option.name])
         for option in reads(mode)
         if values.get(option.name, option.default) != option.default
     )
     return CellSetting(mode, tuple(kept))
+
+
+def _checked(options: Mapping[str, object]) -> dict[str, OptionValue]:
+    known = cell_options()
+    return {
+        name: checked(known[name], value, f"{name}={value!r}") for name, value in options.items()
+    }
 
 
 def selecting(chosen: CellSetting, selection: Selection) -> CellSetting:
@@ -243,7 +256,8 @@ def parse(text: str) -> CellSetting:
     mode, between, words = text.partition(BEFORE_OPTION)
     declared = reads(mode)
     given = _given(mode, words, declared) if between else {}
-    return setting(mode, **completed(declared, given))
+    made = setting(mode, **completed(declared, given))
+    return replace(made, asked=tuple(given))
 
 
 def parse_options(text: str) -> dict[str, OptionValue]:
@@ -294,13 +308,16 @@ def combinations(
     may have options of its own ("tpp:cold=20"), which then count. Options may themselves set
     `weights`; then these count.
     """
-    seen: set[CellSetting] = set()
+    found: dict[CellSetting, dict[str, None]] = {}
     sets, choices = tuple(options) or ({},), tuple(weights)
     for mode in map(read, modes):
+        declared, own, known = reads(mode.mode), dict(mode.own), cell_options()
         for chosen in sets:
             for weight in choices:
-                values = {"weights": weight, **_of_mode(mode.mode, chosen), **dict(mode.own)}
-                combination = setting(mode.mode, **values)
-                if combination not in seen:
-                    seen.add(combination)
-                    yield combination
+                given = _of_mode(mode.mode, {"weights": weight, **chosen})
+                given |= {name: own.get(name, known[name].default) for name in mode.asked}
+                made = setting(mode.mode, **completed(declared, _checked(given)))
+                plain = {*SELECTING, *(("weights",) if len(choices) == 1 else ())}
+                asked = (each for each in given if each not in plain)
+                found.setdefault(made, {}).update(dict.fromkeys(asked))
+    return (replace(each, asked=tuple(asked)) for each, asked in found.items())

@@ -33,7 +33,13 @@ from simprof.profiler.experiments.cells.cells import (
     Timing,
 )
 from simprof.profiler.experiments.cells.provenance import Versions, row_key
-from simprof.profiler.experiments.cells.settings import option_words, parse, reads, word_of
+from simprof.profiler.experiments.cells.settings import (
+    cell_options,
+    option_words,
+    parse,
+    reads,
+    word_of,
+)
 from simprof.profiler.profiles import output
 from simprof.profiler.profiles.cache_files import own_cache_directory
 from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
@@ -168,7 +174,12 @@ def figures(key: str, setting: str, result: bytes) -> tuple[object, ...]:
     if not isinstance(plain, dict):
         plain = {}
     mode, _, _ = setting.partition(BEFORE_OPTION)
-    values = (_value(plain, figure.place) for figure in FIGURES)
+    scheme = registry.find(mode)
+    lost = () if scheme is None else scheme.losses
+    nothing = {("lost", loss.name): 0 for loss in lost} if plain.get("base") else {}
+    found = ((_value(plain, figure.place), figure.place) for figure in FIGURES)
+    # A scheme that can lose something and lost nothing may leave it out of its result.
+    values = (nothing.get(place) if value is None else value for value, place in found)
     return (key, mode, json.dumps(_options(setting)), *_effective(setting), *values)
 
 
@@ -194,7 +205,9 @@ def _options(setting: str) -> dict[str, object]:
     try:
         chosen = parse(setting)
         words = {option.name: word_of(option) for option in reads(chosen.mode)}
-        return {words[name]: value for name, value in chosen.options}
+        given = dict(chosen.options)
+        given |= {name: cell_options()[name].default for name in chosen.asked if name not in given}
+        return {words[name]: as_shown(value) for name, value in given.items()}
     except UsageError:
         parts = (part.partition("=") for part in setting.split(BEFORE_OPTION)[1:])
         return {word.replace("-", "_"): value if equals else True for word, equals, value in parts}
@@ -560,7 +573,7 @@ def _facts(job: Job, key: CellKey, result: CellResult) -> Sequence[object]:
         cell.build,
         cell.input,
         cell.kind.value,
-        cell.setting.name,
+        cell.setting.label,
         key.program,
         job.compiler,
         json.dumps(key.arguments),

@@ -136,7 +136,7 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
         builds=chosen["builds"] or plain.builds,
         inputs=chosen["inputs"] or plain.inputs,
         kinds=tuple(map(kind, chosen["kinds"] or ())) or plain.kinds,
-        modes=tuple(mode.name for mode in chosen["modes"] or ()) or plain.modes,
+        modes=tuple(mode.label for mode in chosen["modes"] or ()) or plain.modes,
         options=tuple({**each, **selecting} for each in settings),
         weights=chosen["weights"] or plain.weights,
     )

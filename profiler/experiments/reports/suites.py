@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simprof.profiler.reports import tables as layout
-from simprof.profiler.reports.display import percent, plural
+from simprof.profiler.reports.display import percent
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.cells.cells import CellResult, Job
@@ -90,7 +90,7 @@ def _costs(result: CellResult) -> tuple[layout.Value, layout.Value]:
     return (result.added, percent(result.added, result.base))
 
 
-MOST_SETTINGS, MOST_PROGRAMS = 8, 20  # Columns and rows that are shown; `simprof table` shows all
+MOST_SETTINGS = 8  # Columns of a table; further settings have tables of their own
 
 ProgramKey = tuple[str, str, str]  # Program, input, build
 
@@ -114,24 +114,24 @@ def _overheads(results: Mapping[Job, CellResult]) -> Iterator[layout.Part]:
         cell = job.cell
         if cell.kind is CellKind.RUN and result.error is None:
             kept = tuple(each for each in cell.setting.options if each[0] not in SELECTING)
-            setting = replace(cell.setting, options=kept).name
+            setting = replace(cell.setting, options=kept).label
             settings[setting] = None
             costs.setdefault((cell.benchmark, cell.input, cell.build), {})[setting] = result
     if not costs:
         return
-    shown = list(settings)[:MOST_SETTINGS]
     varying = [k for k in range(3) if k == 0 or len({row[k] for row in costs}) > 1]
     titles = ("program", "input", "build")
-    table = layout.columns(*(layout.name(titles[k]) for k in varying), *map(layout.number, shown))
-    for row, found in list(costs.items())[:MOST_PROGRAMS]:
-        table.add_row(*(row[k] for k in varying), *(_percent(found.get(each)) for each in shown))
-    yield from (layout.BLANK, layout.paragraph(f"overhead in %{_selected(results)}"), table)
-    for what, count in (
-        ("setting", len(settings) - len(shown)),
-        ("program", len(costs) - MOST_PROGRAMS),
-    ):
-        if count > 0:
-            yield layout.paragraph(f"and {plural(count, f'more {what}')}")
+    yield from (layout.BLANK, layout.paragraph(f"overhead in %{_selected(results)}"))
+    for first in range(0, len(settings), MOST_SETTINGS):
+        shown = list(settings)[first : first + MOST_SETTINGS]
+        heads = (layout.name(titles[k]) for k in varying)
+        table = layout.columns(*heads, *map(layout.number, shown))
+        for row, found in costs.items():
+            overheads = (_percent(found.get(each)) for each in shown)
+            table.add_row(*(row[k] for k in varying), *overheads)
+        if first:
+            yield layout.BLANK
+        yield table
 
 
 def _selected(results: Mapping[Job, CellResult]) -> str:
