@@ -274,7 +274,8 @@ def _check(
     crossed: Sequence[int],
 ) -> None:
     blocks = zip(reading.blocks or (), flow.block_counts(document.cfg, crossed), strict=False)
-    wrong_edges = reading.edges is not None and tuple(reading.edges) != tuple(crossed)
+    edges = zip(reading.edges or (), crossed, strict=False)
+    wrong_edges = any(counted not in (None, count) for counted, count in edges)
     if wrong_edges or any(counted not in (None, count) for counted, count in blocks):
         what = "edges" if wrong_edges else "blocks"
         raise CountError(

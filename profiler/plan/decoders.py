@@ -80,9 +80,9 @@ class RoutineCounters:
 class Reading:
     """The profile that a scheme's counters give of one routine."""
 
-    # Count by edge id, derived from the counters alone; None where they do not tell. Of a scheme
-    # that estimates, how often samples executed the edge.
-    edges: tuple[int, ...] | None
+    # Count by edge id, derived from the counters alone; None for an edge whose count they do not
+    # tell, or in place of all. Of a scheme that estimates, how often samples executed the edge.
+    edges: tuple[int | None, ...] | None
     # Count by block id where the counters tell these but not the edges; None for a block whose
     # count they do not tell.
     blocks: tuple[int | None, ...] | None = None
@@ -94,6 +94,13 @@ class Reading:
     lost: Mapping[str, int] = field(default_factory=dict)
     # How much of each of these is known from an edge profile, and not from counters.
     inferred: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def all_edges(self) -> tuple[int, ...] | None:
+        """Counts of all edges, None where one is not known."""
+        if self.edges is None or None in self.edges:
+            return None
+        return cast(tuple[int, ...], self.edges)
 
 
 class RoutinePlan(Protocol):
@@ -128,21 +135,15 @@ class BasicPlan:
 
 
 def check_shape(plan: RoutinePlan, mode: str, reading: Reading) -> None:
-    """Check that a decoder's counts are one for each edge and block, and that no edge lacks one;
+    """Check that a decoder's counts are one for each edge and block;
     UsageError naming the scheme and the module of its decoder, which is what has to be corrected.
     """
     cfg = plan.cfg
-    # Other distributions' decoders are not type-checked.
-    edges: tuple[int | None, ...] = reading.edges or ()
     fault = ""
-    if reading.edges is not None and len(edges) != len(cfg.edges):
-        fault = f"counts of {len(edges)} edges, not of {len(cfg.edges)}"
+    if reading.edges is not None and len(reading.edges) != len(cfg.edges):
+        fault = f"counts of {len(reading.edges)} edges, not of {len(cfg.edges)}"
     elif reading.blocks is not None and len(reading.blocks) != len(cfg.blocks):
         fault = f"counts of {len(reading.blocks)} blocks, not of {len(cfg.blocks)}"
-    elif None in edges:
-        ends = cfg.edges[edges.index(None)]
-        place = f"{cfg.name_of(ends.source)} -> {cfg.name_of(ends.target)}"
-        fault = f"None for edge {place}: give counts of all edges, or None in place of them all"
     if fault:
         kind = type(plan)
         decoder = f"{kind.__qualname__}.read in module {kind.__module__}"

@@ -241,6 +241,7 @@ def merge_edges(profiles: Sequence[RoutineProfile]) -> dict[EdgeKey, EdgeCount]:
                 count=known.count + edge.count,
                 added=known.added + edge.added,
                 instrumented=known.instrumented or edge.instrumented,
+                told=known.told and edge.told,
             )
     return total
 

@@ -54,6 +54,7 @@ class EdgeCount:
     # that it needs, and without those of run-time routines that depend on the order of events
     # (`RoutineProfile.unplaced`)
     added: int = 0
+    told: bool = field(default=True, metadata=RARE)  # Whether the scheme's counters give the count
 
     @property
     def key(self) -> tuple[VertexName, VertexName, EdgeKind]:
@@ -74,6 +75,7 @@ class BlockCount:
     count: int  # How often it was entered
     # Instructions that the scheme's code of the block itself, which is on no edge, executed
     added: int
+    told: bool = field(default=True, metadata=RARE)  # Whether the scheme's counters give the count
 
     @property
     def end(self) -> int:

@@ -223,7 +223,7 @@ def blocks_text(path: PathCount) -> str:
 
 def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> layout.Table:
     shown = _most_executed(
-        measurement, top, lambda routine: ((edge.count, edge) for edge in routine.edge_counts)
+        measurement, top, lambda routine: ((e.count, e) for e in routine.edge_counts if e.told)
     )
     lines = _line_cells([(edge.target, edge.source) for _, _, edge in shown], measurement)
     table = layout.columns(
@@ -240,10 +240,14 @@ def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> layout.T
     return table
 
 
+def _told_blocks(routine: RoutineProfile) -> Iterator[tuple[int, VertexName]]:
+    untold = {block.name for block in routine.block_counts if not block.told}
+    counts = block_counts(routine).items()
+    return ((count, block) for block, count in counts if block not in untold)
+
+
 def _hot_blocks(measurement: RunMeasurement, top: int) -> layout.Table:
-    shown = _most_executed(
-        measurement, top, lambda routine: ((n, block) for block, n in block_counts(routine).items())
-    )
+    shown = _most_executed(measurement, top, _told_blocks)
     lines = _line_cells([(block,) for _, _, block in shown], measurement)
     heads = (
         layout.number("executions"),

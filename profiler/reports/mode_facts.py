@@ -300,10 +300,13 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     yield from _limited_loops(measurement)
     if edges := named.get("unknown_edges"):
         total = sum(routine.edges for routine in measurement.routines)
-        told = "an estimate" if estimates(measurement) else "block counts in some routines"
-        told = "counters of paths in some routines" if collects_paths(measurement) else told
+        told = "an estimate" if estimates(measurement) else "counters of some edges"
+        told = "block counts" if counts_blocks(measurement) else told
+        told = "counters of paths" if collects_paths(measurement) else told
+        some = "" if edges == total or "some" in told else " in some routines"
         of_all = f"({group_digits(edges)} of {plural(total, 'edge')})"
-        yield "edges", f"edge counts cannot be derived from {told} {of_all}"
+        of_all = f"(all {plural(total, 'edge')})" if edges == total else of_all
+        yield "edges", f"edge counts cannot be derived from {told}{some} {of_all}"
 
 
 def _estimated(quality: Quality) -> Iterator[tuple[str, str]]:

@@ -279,7 +279,7 @@ def check_reading(
     """
     cfg = events.cfg
     for edge, counted in enumerate(reading.edges or ()):
-        if counted != events.edges[edge]:
+        if counted is not None and counted != events.edges[edge]:
             ends = cfg.edges[edge]
             place = f"edge {cfg.name_of(ends.source)} -> {cfg.name_of(ends.target)}"
             raise _defect(cfg, mode, plan, place, counted, events.edges[edge])

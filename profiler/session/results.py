@@ -25,7 +25,6 @@ from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import EXIT, EdgeKind
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.graphs.paths import PathRecord
-from simprof.profiler.plan.actions import TakenPart
 from simprof.profiler.plan.decoders import (
     PathDecoder,
     Reading,
@@ -100,8 +99,10 @@ def routine_profile(
     decoder = routine.definition.path_decoder(routine.plan)
     if with_edges:
         instrumented = frozenset[int]() if plan is None else plan.instrumented_edges
-        edges = partial(_edges, events, price, routine.counters.taken, instrumented)
-        blocks = partial(_blocks, events, price, code, range(len(cfg.blocks)))
+        edges = partial(_edges, routine, instrumented)
+        blocks = partial(
+            _blocks, events, price, code, range(len(cfg.blocks)), _untold_blocks(routine)
+        )
         addresses = partial(_charged, events, code, range(len(cfg.edges)), sorted(events.early))
     else:
         loops = [] if decoder is None else _crossed_loops(events)
@@ -129,7 +130,11 @@ def routine_profile(
 
 
 def _blocks(
-    events: RoutineEvents, price: RoutineCost | None, code: CodeImage, wanted: Iterable[int]
+    events: RoutineEvents,
+    price: RoutineCost | None,
+    code: CodeImage,
+    wanted: Iterable[int],
+    untold: Collection[int] = (),
 ) -> tuple[BlockCount, ...]:
     """Return where blocks of a routine are, how often they were executed, and at what cost."""
     executions, costs, cfg = events.block_counts, block_costs(price), events.cfg
@@ -137,7 +142,8 @@ def _blocks(
     for number, start, length, is_slot, _ in (cfg.blocks[block] for block in wanted):
         count, delayed = executions[number], _is_delayed(code, start, length)
         added = count * costs.get(number, 0)
-        found.append(BlockCount(start, length, is_slot, delayed, count, added))
+        told = number not in untold
+        found.append(BlockCount(start, length, is_slot, delayed, count, added, told))
     return tuple(found)
 
 
@@ -155,17 +161,37 @@ def _loops_of_one_block(events: RoutineEvents, loops: Iterable[int]) -> tuple[Ed
     return tuple(found)
 
 
-def _edges(
-    events: RoutineEvents,
-    price: RoutineCost | None,
-    taken: Mapping[TakenPart, int],
-    instrumented: Collection[int],
-) -> tuple[EdgeCount, ...]:
+def _untold_edges(routine: RoutineReading) -> frozenset[int]:
+    """Return the edges whose counts the scheme does not give."""
+    # Of a scheme that an edge profile guides, edge counts are an input.
+    if routine.plan is None or routine.definition.guided is ProfileKind.EDGES:
+        return frozenset()
+    if (counts := routine.reading.edges) is None:
+        return frozenset(range(len(routine.events.edges)))
+    return frozenset(edge for edge, count in enumerate(counts) if count is None)
+
+
+def _untold_blocks(routine: RoutineReading) -> frozenset[int]:
+    counts = routine.reading.blocks or ()
+    return frozenset(block for block, count in enumerate(counts) if count is None)
+
+
+def _edges(routine: RoutineReading, instrumented: Collection[int]) -> tuple[EdgeCount, ...]:
     """Return the counts of the graph's edges, then those of early ends as edges to EXIT."""
+    events = routine.events
     cfg, counts = events.cfg, events.edges
-    names, added = cfg.names(), edge_costs(price, counts, taken).get
+    names, untold = cfg.names(), _untold_edges(routine)
+    added = edge_costs(routine.price.code, counts, routine.counters.taken).get
     found = [
-        EdgeCount(names[source], names[target], kind, count, edge in instrumented, added(edge, 0))
+        EdgeCount(
+            names[source],
+            names[target],
+            kind,
+            count,
+            edge in instrumented,
+            added(edge, 0),
+            edge not in untold,
+        )
         for (edge, source, target, kind), count in zip(cfg.edges, counts, strict=True)
     ]
     for block, count in sorted(events.early.items()):
@@ -606,10 +632,8 @@ def _counts(routine: RoutineReading) -> dict[str, int]:
 def _lost(routine: RoutineReading) -> dict[str, int]:
     """Return what the scheme lost, by name, and how many edges its counters give no count of."""
     reading = routine.reading
-    # of a scheme that an edge profile guides, edge counts are no loss but an input
-    if reading.edges is not None or routine.definition.guided is ProfileKind.EDGES:
-        return dict(reading.lost)
-    return {**reading.lost, "unknown_edges": len(routine.events.edges)}
+    untold = len(_untold_edges(routine))
+    return {**reading.lost, "unknown_edges": untold} if untold else dict(reading.lost)
 
 
 def _sizes(routine: RoutineReading, is64: bool) -> dict[str, int]:

@@ -15,15 +15,20 @@ from pathlib import Path
 
 import pytest
 
+import simprof as api
 from simprof import schemes
 from simprof.profiler import cli
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.others import RESERVED
+from simprof.simulator.binary.elf import load
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES, ROOT
 from tests.support.turns import first
 
 EXAMPLE, SAMPLED = FIXTURES / "example_scheme", FIXTURES / "sampled_scheme"
+BACK_EDGES = FIXTURES / "backedges_scheme"
 LOOPS = FIXTURES / "bin" / "v9" / "loops.elf"
 GRAPH = {
     "name": "loop",
@@ -79,6 +84,56 @@ def test_the_example_imports_the_public_module_only() -> None:
     assert set(imports) == {"__future__", "dataclasses", "simprof.schemes"}
 
 
+@pytest.fixture
+def back_edges(broken: Callable[[str, str], Simprof]) -> Simprof:
+    source = (BACK_EDGES / "backedges_scheme.py").read_text()
+    assert len(source.partition("@dataclass")[2].splitlines()) <= 45
+    return broken("backedges", f"{source}\nSCHEME = BACK_EDGES\n")
+
+
+def test_a_scheme_may_count_some_edges(back_edges: Simprof, tmp_path: Path) -> None:
+    """Reports list what it counts: the counts of back edges that counters of all edges have."""
+    done = back_edges(
+        "run", "--mode=backedges", "--self-check", "-o", "b.prof", "--top=1000", LOOPS
+    )
+    assert done.returncode == 0
+    section = done.stderr.split("Hot edges\n")[1].split("\n\n")[0]
+    found = {
+        (words[1], ends): int(words[0].replace(",", ""))
+        for line in section.splitlines()[1:]
+        for words in [line.split()]
+        for ends in re.findall(r"((?:slot )?0x\w+ > (?:slot )?0x\w+)", line)
+    }
+    cfgs = {cfg.name: cfg for cfg in recover(load(LOOPS)).routines}
+    measured = api.run(LOOPS, mode="naive")
+    wanted = {}
+    for routine in measured.routines:
+        cfg = cfgs[routine.name]
+        for edge in depth_first(cfg).back_edges:
+            source, target = (cfg.name_of(vertex) for vertex in cfg.edges[edge][1:3])
+            if count := routine.edge_counts[edge].count:
+                wanted[routine.name, f"{source} > {target}"] = count
+    assert found == wanted
+    assert "cannot be derived from counters of some edges (413 of 447 edges)" in done.stderr
+    assert back_edges("merge", "b.prof", "b.prof", "-o", "two.prof").returncode == 0
+    report = back_edges("show", "two.prof", "--top=1000").stderr
+    assert len(re.findall(r" > ", report)) <= 2 * len(wanted)
+
+
+def test_schemes_of_blocks_list_what_they_count(simprof: Simprof) -> None:
+    done = simprof("run", "--mode=heads", "--top=1000", LOOPS)
+    assert "Hot edges" not in done.stderr
+    blocks = done.stderr.split("Hot blocks\n")[1].split("\n\n")[0]
+    heads = {
+        str(cfg.name_of(cfg.edges[edge].target))
+        for cfg in recover(load(LOOPS)).routines
+        for edge in depth_first(cfg).back_edges
+    }
+    listed = set(re.findall(r" ((?:slot )?0x\w+) ", blocks))
+    assert listed
+    assert listed <= heads
+
+
 def test_public_names_exist_and_are_documented() -> None:
     assert schemes.__doc__ is not None
     for name in schemes.__all__:
@@ -111,7 +166,6 @@ DECODER = "mode doubtful: its decoder (Doubtful.read in module brought_doubtful)
 @pytest.mark.parametrize(
     ("edges", "text"),
     [
-        ("(None, *reading.edges[1:])", f"{DECODER}None for edge "),
         ("reading.edges[1:]", f"{DECODER}counts of "),
         (
             "(reading.edges[0] + 1, *reading.edges[1:])",

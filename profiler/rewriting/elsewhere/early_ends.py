@@ -264,9 +264,9 @@ def _possible(plan: PathDecoder, counters: RoutineCounters) -> Reading | None:
         return None
     try:
         reading = plan.read(counters)
-        if reading.edges is None:
+        if reading.all_edges is None:
             raise _untold(plan.cfg)
-        check(plan.cfg, reading.edges, counters.early)
+        check(plan.cfg, reading.all_edges, counters.early)
     except (FlowError, ValueError):
         return None
     # a landing needs an activation before it: control cannot have come in only where calls return

@@ -245,10 +245,10 @@ def _read_routine(
             kept = "trace is" if plan.plan.table is CounterTable.STREAM else "counters are"
             raise UsageError(f"{cfg.name}: its {kept} damaged: {error}") from None
         check_shape(plan, scheme.mode, reading)
-    if reading.edges is None or scheme.estimates:
+    if reading.all_edges is None or scheme.estimates:
         known = "" if reading.blocks is None else ", only its blocks"
         raise _untold(cfg.name, f"how often its edges were crossed{known}")
-    return counters, reading.edges
+    return counters, reading.all_edges
 
 
 def _untold(routine: str, what: str) -> UsageError:
