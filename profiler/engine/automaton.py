@@ -30,10 +30,9 @@ from simprof.profiler.engine.activations import (
     too_deep,
 )
 from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink
-from simprof.profiler.engine.memory import Operation
+from simprof.profiler.engine.native_walk import BlockState, NativeWalk
 from simprof.profiler.engine.silence import EventsLostError, RunThinning, reported
 from simprof.profiler.engine.states import (
-    BlockState,
     RunCounts,
     States,
     Transition,
@@ -50,8 +49,6 @@ from simprof.profiler.engine.walk import (
     Walker,
     only_crosses,
 )
-from simprof.profiler.engine.ways import KnownWays, LearntWays, WaysToKeep
-from simprof.profiler.engine.window_moves import WindowMoves
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.isa.decode import TransferKind
@@ -60,8 +57,6 @@ from simprof.simulator.machine.running import CodeBlock, NativeHook
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
 _LEAVES_TRAP = (TransferKind.RETURN_FROM_TRAP,)
-# Landings that Python handles before native code is loaded, which takes as long as 500 of them.
-PYTHON_LANDINGS = 64
 
 
 def _context_hook() -> int:
@@ -98,29 +93,27 @@ class Automaton:
         self._index = index
         self._lowering = lowering
         self._walker = Walker(index)
-        self._states = States(self._walker, self.memory)
+        self._native = NativeWalk(self.memory, index, lowering)
+        self._states = States(self._walker, self.memory, self._native)
         self._thinning = RunThinning(
             index,
             self._walker,
             self._states,
+            self._native,
             self.memory,
             lambda: self.counts,
             self.decide,
             self.guard,
         )
-        self._transitions: list[Transition] = []
-        self._numbers: list[int] = []  # by transition: of its first operation; -1: by silent blocks
-        self._learnt: LearntWays | None = None
-        self._operations = StepOperations(lowering)
+        self._transitions: list[Transition] = []  # those that Python has found
+        self._operations = StepOperations(lowering, self._native.steps_of)
         self._clock = self.memory.clock.data
-        self._window_moves = WindowMoves(index.recovered.code)
         self._arrival: Arrival | None = None
         self._natives: Landings | None = None
         self._threads: ThreadStacks | None = None
         self._places: dict[int, int] = {}  # key of an event in late code -> where its code is
         self._to_late: defaultdict[int, list[int]] = defaultdict(list)  # -> transitions to it
         self._retired = 0
-        self._landed = 0  # landings that Python has handled
         self._activations = Activations(
             self.memory,
             index,
@@ -143,8 +136,8 @@ class Automaton:
     @property
     def counts(self) -> RunCounts:
         """What the run has counted, once it is over."""
-        ways = self._transitions, self._learnt
-        return RunCounts(self._index, self.memory, self._states, *ways, self.tally)
+        found = self._transitions, self._native
+        return RunCounts(self._index, self.memory, self._states, *found, self.tally)
 
     @property
     def hook(self) -> NativeHook:
@@ -175,54 +168,17 @@ class Automaton:
         del self._thinning
         self._on_missing = lambda _: None
 
-    # Ways that other runs have taken
-
-    def learn(self, ways: KnownWays) -> None:
-        """Know ways from the beginning."""
-        self._learnt = LearntWays(ways, self._states.learn(ways), self._lowering)
-        self._operations.of_known_ways = self._learnt.stopped_at
-
-    def known_ways(self) -> KnownWays | None:
-        """Return the ways that the run knows for other runs; None if it has found no more."""
-        # Those that lead by silent blocks, or through late code, are left out. Where the program
-        # has executed what recovery refused to follow there are none: another run, which is told of
-        # it if it does so itself, would be told in any case.
-        if self._places or self.trace is not None:
-            return None
-        if self.reached(address for address, _ in self._index.recovered.irregular):
-            return None
-        learnt = self._learnt
-        pairs = zip(self._transitions, self._numbers, strict=True)
-        found = [way for way, number in pairs if number >= 0]
-        if learnt is not None:
-            found = [way for way in found if not learnt.has(way.source, way.key)]
-        if not found:
-            return None
-        places, states, insides = self._states.to_keep()
-        inside = self._states.inside
-        more = [
-            (
-                places[way.source],
-                way.key,
-                places[way.target],
-                (*(() if way.source == kernels.START else inside(way.source)[0]), *way.boundary),
-                self._move(way.target),
-            )
-            for way in found
-        ]
-        known = KnownWays.none() if learnt is None else learnt.known
-        return WaysToKeep(known).with_more(states, insides, more)
-
-    def _move(self, target: int) -> tuple[Operation, ...]:
-        """Return the operation that moves a window before the block of a state executes."""
-        block = self._states[target]
-        return self._window_moves.ahead(block.address, block.end)
+    def write_trace(self, trace: TraceSink) -> None:
+        """Have a trace of the run written, which has not begun yet."""
+        self.trace = trace
+        self._native.stop()
 
     # Transitions
 
     def _resolve(self, source: int, address: int, size: int) -> None:
         key = address | size << 48
-        if self._take_known(source, key):
+        if self._native.learn(source, address, size):
+            self._take(source, key)
             return
         address = self._places.get(key, address)
         boundary, first, passed = self._boundary(source, address)
@@ -235,16 +191,14 @@ class Automaton:
                     self._note_missing(step)
         self._take_new(source, target, steps, boundary, key, passed)
 
-    def _take_known(self, source: int, key: int) -> bool:
-        """Take a way that an earlier run has taken, and this one for the first time."""
-        # Not where there are silent blocks: what follows an event then is another event.
-        learnt = self._learnt
-        if learnt is None or self._thinning.silence is not None or key in self._places:
-            return False
-        known = self.memory.take(source, key) if learnt.take_over(source, key) else None
+    def _take(self, source: int, key: int) -> bool:
+        """Take a transition that is known; False where it is not."""
+        known = self.memory.take(source, key)
         if known is None:
             return False
-        self._clock[kernels.STATE], operation = known
+        follows, operation = known
+        self._clock[kernels.INSTRUCTIONS] += follows >> kernels.PASSED_SHIFT
+        self._clock[kernels.STATE] = follows & (1 << kernels.PASSED_SHIFT) - 1
         self._execute(operation, key & _ADDRESS)
         return True
 
@@ -269,16 +223,15 @@ class Automaton:
         key: int,
         passed: int = 0,
     ) -> None:
-        operation = self._operations.number(steps, self._move(target), self.trace)
-        if self._learnt is not None and self._thinning.silence is None:
-            self._learnt.follow()
+        move = () if self._states[target].size == 0 else self._native.move(target)
+        operation = self._operations.number(steps, move, self.trace)
+        self._native.follow()
         follows = target | passed << kernels.PASSED_SHIFT
         self.memory.insert(source, (key, 1, follows, operation))
         self._clock[kernels.INSTRUCTIONS] += passed
         if key in self._places:
             self._to_late[key].append(len(self._transitions))
         self._transitions.append(Transition(source, target, tuple(boundary), key))
-        self._numbers.append(-1 if passed else operation)
         self._clock[kernels.STATE] = target
         self._execute(operation, key & _ADDRESS)
 
@@ -378,13 +331,12 @@ class Automaton:
             native.add(operation, landing.address, left, uncrossed)
 
     def _native_landings(self) -> Landings | None:
-        """Count a landing; return what native code knows of them, None before it knows any."""
+        """Return what native code knows of landings; None where Python handles all of them."""
         # Where a trace is written, it lists all landings; a recording has all early ends, and so
         # have counts by context.
-        self._landed += 1
         watched = self.trace is not None or self._lowering.notes is not None
         watched = watched or not self._index.recovered.code.place.is_single
-        if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
+        if self._natives is None and not watched:
             mask, number = self._lowering.stack_mask, self._operations.number
             self._natives = Landings(self.memory, self._index, self.tally, mask, number)
             self._activations.on_end = self._natives.add_end
@@ -407,21 +359,13 @@ class Automaton:
             self.clock[kernels.STATE] = self._states.number(BlockState(address, size, state.first))
             return
         part = self._states.number(BlockState(state.address, done, state.first))
-        known = self.memory.take(part, address | size << 48)
-        if known is None:
+        if not self._take(part, address | size << 48):
             self._resolve(part, address, size)
-            return
-        follows, operation = known
-        self.clock[kernels.INSTRUCTIONS] += follows >> kernels.PASSED_SHIFT
-        self.clock[kernels.STATE] = follows & (1 << kernels.PASSED_SHIFT) - 1
-        self._execute(operation, address)
 
     def _leave(self, state: int) -> None:
         """Add the transition of a program that has set a context, and take it."""
         if self.trace is not None or state < kernels.FIRST_STATE:
             self.context_replaced()
-            return
-        if self._take_known(state, kernels.LEFT):
             return
         inside, context = self._states.inside(state)
         edge = self._exit_by_trap(context)
@@ -443,6 +387,10 @@ class Automaton:
     def _note_missing(self, step: Missing) -> None:
         self.tally.missing[step] += 1
         self._on_missing(step)
+
+    def check_transitions(self) -> str | None:
+        """Compare what native code has learnt with the walker; say where they first differ."""
+        return self._native.check(self._walker)
 
     @property
     def lost(self) -> int:
@@ -617,6 +565,7 @@ class Automaton:
             place = self._index.generated.add(block.address, block.words)
         else:
             place = self._index.recovered.code.version(block.address, block.words)
+        self._native.late_block(block.address)
         if block.is_generated and self._places.get(key) == place:
             return
         for number in self._to_late.pop(key, ()):

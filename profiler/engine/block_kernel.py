@@ -42,6 +42,10 @@ _intrinsic: Callable[[Any], Any] = compiled.intrinsic
 
 if kernels.PLAIN:
 
+    def learnt(k: int, address: int, size: int) -> int:
+        """Nothing: Python learns transitions by itself (`native_walk`)."""
+        return 0
+
     def land(k: int, operation: int, address: int) -> int:
         """`landing_kernel.land`; -1, nothing done, before that is loaded."""
         return (
@@ -53,15 +57,20 @@ if kernels.PLAIN:
 else:
 
     @_intrinsic
-    def _call_land(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
+    def _call_for_word(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
         """Call int64 function(int64, int64, int64) by its address."""
         return compiled.call_at(_types.int64, *_PART, result=_types.int64)
+
+    @inline
+    def learnt(k: int, address: int, size: int) -> int:
+        """`walk_kernel.learn_part`."""
+        return _call_for_word(get(k, kernels.LEARN_PART), k, address, size)  # type: ignore[no-any-return]
 
     @inline
     def land(k: int, operation: int, address: int) -> int:
         """`landing_kernel.land`; -1, nothing done, before that is loaded."""
         part = get(k, kernels.LAND_PART)
-        return -1 if part == 0 else _call_land(part, k, operation, address)
+        return -1 if part == 0 else _call_for_word(part, k, operation, address)
 
 
 @inline
@@ -305,6 +314,8 @@ def search(k: int, address: int, size: int) -> int:
         put(k, kernels.STATE, get(k, kernels.RESUMED_STATE))
         return kernels.OK
     successor = spilled(k, state, address | (size << 48))
+    if successor == 0:
+        successor = learnt(k, address, size)
     if successor == 0:
         return kernels.MISS
     operation = take(k, successor, get(k, kernels.INSTRUCTIONS))

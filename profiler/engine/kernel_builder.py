@@ -25,6 +25,8 @@ ENGINE = (
     "simprof.profiler.engine.kernels",
     "simprof.profiler.engine.block_kernel",
     "simprof.profiler.engine.operation_kernel",
+    "simprof.profiler.engine.walk_kernel",
+    "simprof.profiler.engine.transition_kernel",
     "simprof.profiler.graphs.plan_native",
 )
 """Those that every run needs."""

@@ -198,7 +198,11 @@ OPERATE_PART, SEARCH_PART, BUDGET_PART, HASH_PART, EXECUTE_PART = range(42, 47)
 TRACE_POINTER, LAND_PART = range(47, 49)  # the trace's: of traced runs
 LANDINGS_POINTER, WAITS_POINTER, ENDS_POINTER, QUICK_PART = range(49, 53)
 NOTES_POINTER = 53  # of runs that take notes (`context_kernel`, `recording_kernel`)
-PROGRAM_WORDS = 56  # from here on: words of the program that guards count down
+WALK_POINTER, LEARN_PART = 54, 55  # `walk_kernel`
+# What is used of arrays that native code adds to, and how much there is: states (rows), words of
+# operations, spilled successors.
+USED_STATES, STATE_ROOM, USED_OPERATIONS, OPERATION_ROOM, SPILLED = range(56, 61)
+PROGRAM_WORDS = 64  # from here on: words of the program that guards count down
 MOST_PROGRAM_WORDS = 16
 CLOCK_WORDS = PROGRAM_WORDS + MOST_PROGRAM_WORDS
 

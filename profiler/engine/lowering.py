@@ -384,15 +384,19 @@ def _placed(words: Array, start: int, tables: Mapping[int, int], *, back: bool =
 class StepOperations:
     """The lists of operations of one run."""
 
-    def __init__(self, lowering: Lowering) -> None:
+    def __init__(
+        self,
+        lowering: Lowering,
+        # Steps of the list that an operation is in that native code has made (`native_walk`)
+        learnt: Callable[[int], tuple[Step, ...]] = lambda _: (),
+    ) -> None:
         # By number of a SLOW operation: where control lands. See `landing`.
         self._landings: dict[int, Land] = {}
         # By number of a MARK operation: the steps from there on.
         self.marks: dict[int, tuple[Step, ...]] = {}
         # By number of a RETURN operation: the steps of its list. See `after_pop`.
         self._popping: dict[int, tuple[Step, ...]] = {}
-        # Steps of the list that an operation is in that is in neither: of known ways
-        self.of_known_ways: Callable[[int], tuple[Step, ...]] = lambda _: ()
+        self._learnt = learnt
         self._lowering = lowering
         self._memory = lowering.memory
         self._notes = lowering.notes
@@ -429,17 +433,14 @@ class StepOperations:
 
     def landing(self, operation: int) -> Land:
         """Return where control lands by SLOW operation number `operation`."""
-        known = self._landings.get(operation)
-        if known is not None:
-            return known
-        return next(step for step in self.of_known_ways(operation) if isinstance(step, Land))
+        return self._landings[operation]
 
     def after_pop(self, operation: int) -> tuple[int, ...]:
         """Return the edges that are crossed behind the return that an operation is."""
         # It has none where it is no RETURN operation.
         if operation in self._landings:
             return ()
-        steps = self._popping.get(operation) or self.of_known_ways(operation)
+        steps = self._popping.get(operation) or self._learnt(operation)
         behind = dropwhile(lambda step: not isinstance(step, Pop), steps)
         return tuple(step.edge for step in behind if isinstance(step, Cross))
 

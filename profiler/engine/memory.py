@@ -76,6 +76,8 @@ class EngineMemory:
         clock[kernels.FRAME_LIMIT] = kernels.STRIDE * depth
         clock[kernels.SPILL_MASK] = _SPILL - 1
         clock[kernels.STATE] = kernels.START
+        clock[kernels.USED_STATES] = 1  # START
+        clock[kernels.USED_OPERATIONS] = kernels.OPERATION  # number 0 means none
         self.state = kernels.KernelState(
             clock=clock,
             rows=np.zeros(_STATES * kernels.ROW, np.int64),
@@ -91,10 +93,7 @@ class EngineMemory:
         self._publish()
         self._address = self.state.address
         self._rows = self.state.rows.data  # words of it take half the time from here
-        self._spilled = 0
-        self._states = 1  # START
         self._used_segments = _NO_SEGMENTS
-        self._used_operations = kernels.OPERATION  # number 0 means none
         self.trace = np.zeros(kernels.TRACE_HEADER, np.int64)
         self._long_keys: dict[int, int] = {}  # of path numbers beyond 63 bits
         self._long_numbers: dict[int, int] = {}  # these, by key
@@ -115,6 +114,8 @@ class EngineMemory:
 
     def _publish(self) -> None:
         self.state.publish()
+        self.clock[kernels.STATE_ROOM] = len(self.state.rows) // kernels.ROW
+        self.clock[kernels.OPERATION_ROOM] = len(self.state.operations)
         for word, address in self._parts.items():
             self.clock[word] = address
 
@@ -145,39 +146,25 @@ class EngineMemory:
 
     def new_states(self, count: int) -> list[int]:
         """Return the numbers of so many new states."""
-        first = self._states + 1
-        self._states += count
-        needed = kernels.ROW * (self._states + 1)
+        first = int(self.clock[kernels.USED_STATES]) + 1
+        last = self.clock[kernels.USED_STATES] = first + count - 1
+        needed = kernels.ROW * (last + 1)
         if needed > len(self.state.rows):
             self._replace(rows=_grown(self.state.rows, 2 * needed))
             self._rows = self.state.rows.data
-        return [kernels.START * number for number in range(first, self._states + 1)]
+        return [kernels.START * number for number in range(first, last + 1)]
 
-    def compose(self, told: Array, sequences: Array) -> None:
-        """Make lists of operations of sequences of steps (`operation_kernel.compose`)."""
-        # `told`: What that function is told; which sequences, and where there is room, is put here.
-        done = 0
-        while done < len(sequences):
-            told[operation_kernel.WANTED] = sequences.ctypes.data + 8 * done
-            told[operation_kernel.COUNT] = len(sequences) - done
-            told[operation_kernel.USED] = self._used_operations
-            room = told[operation_kernel.ROOM] = len(self.state.operations)
-            done += operation_kernel.call_compose(self.address, told.ctypes.data)
-            self._used_operations = int(told[operation_kernel.USED])
-            if done < len(sequences):
-                self._replace(operations=_grown(self.state.operations, 2 * room))
-
-    def insert_ways(self, told: Array, wanted: Array, ways: Array, numbers: Array) -> None:
-        """Store some of `ways` as successors (`operation_kernel.insert`)."""
-        # `numbers`: By sequence of steps, its first operation.
-        left = np.zeros(len(wanted), np.int64)
-        told[operation_kernel.WANTED] = wanted.ctypes.data
-        told[operation_kernel.COUNT] = len(wanted)
-        told[operation_kernel.LEFT_OVER] = left.ctypes.data
-        spilled = ways[left[: operation_kernel.call_insert(self.address, told.ctypes.data)]]
-        actions = numbers[spilled[:, operation_kernel.SEQUENCE]].tolist()
-        for (state, key, target, _), action in zip(spilled.tolist(), actions, strict=True):
-            self._spill_successor(state, (key, 0, target, action))
+    def make_room(self, words: int = 0) -> None:
+        """Make room for one more state, successor and list of operations, of so many words."""
+        clock, state = self.clock, self.state
+        if clock[kernels.USED_STATES] + 2 >= clock[kernels.STATE_ROOM]:
+            self._replace(rows=_grown(state.rows, 2 * len(state.rows)))
+            self._rows = self.state.rows.data
+        if clock[kernels.USED_OPERATIONS] + words > clock[kernels.OPERATION_ROOM]:
+            size = 2 * (len(state.operations) + words)
+            self._replace(operations=_grown(state.operations, size))
+        if 2 * clock[kernels.SPILLED] + 2 > clock[kernels.SPILL_MASK]:
+            self._grow_spill()
 
     def insert(self, state: int, successor: Successor) -> int | None:
         """Store a new successor of `state`; return its count's place in `rows`, None if spilled."""
@@ -191,14 +178,17 @@ class EngineMemory:
         return None
 
     def _spill_successor(self, state: int, successor: Successor) -> None:
-        self._spilled += 1
-        if 2 * self._spilled > int(self.clock[kernels.SPILL_MASK]):
-            old = self.state.spill.reshape(-1, kernels.SPILL)
-            self.clock[kernels.SPILL_MASK] = 4 * len(old) - 1
-            self._replace(spill=np.zeros(4 * old.size, np.int64))
-            for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
-                self._spill(owner, (key, count, target, operation))
+        self.clock[kernels.SPILLED] += 1
+        if 2 * self.clock[kernels.SPILLED] > self.clock[kernels.SPILL_MASK]:
+            self._grow_spill()
         self._spill(state, successor)
+
+    def _grow_spill(self) -> None:
+        old = self.state.spill.reshape(-1, kernels.SPILL)
+        self.clock[kernels.SPILL_MASK] = 4 * len(old) - 1
+        self._replace(spill=np.zeros(4 * old.size, np.int64))
+        for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
+            self._spill(owner, (key, count, target, operation))
 
     def _spill(self, state: int, successor: Successor) -> None:
         kernels.find_spilled(self.address, state, successor[kernels.KEY])  # finds the place
@@ -264,7 +254,7 @@ class EngineMemory:
             words[:] = 0
         spilled = spill[spill[:, kernels.OWNER] != 0].tolist()
         spill[:] = 0
-        self._spilled = 0
+        self.clock[kernels.SPILLED] = 0
         for key, count, target, operation, owner in spilled:
             successor = key, count, target, operation
             if owner in held:
@@ -358,8 +348,8 @@ class EngineMemory:
     def add_operations(self, operations: Sequence[Operation]) -> int:
         """Append a list of operations; return the number of its first."""
         start = self._put_operations(operations)
-        self._used_operations = start + kernels.OPERATION * len(operations)
-        self.state.operations[self._used_operations - kernels.OPERATION] |= kernels.LAST
+        end = self.clock[kernels.USED_OPERATIONS] = start + kernels.OPERATION * len(operations)
+        self.state.operations[end - kernels.OPERATION] |= kernels.LAST
         return start // kernels.OPERATION
 
     def add_joined(self, operations: Sequence[Operation]) -> tuple[int, Array]:
@@ -368,12 +358,12 @@ class EngineMemory:
         start = self._put_operations(operations)
         at = self.state.operations.ctypes.data + 8 * start
         end = start + kernels.OPERATION * operation_kernel.call_fuse(at, len(operations))
-        self._used_operations = end
+        self.clock[kernels.USED_OPERATIONS] = end
         rows = self.state.operations[start:end].reshape(-1, kernels.OPERATION)
         return (start // kernels.OPERATION if operations else 0), rows
 
     def _put_operations(self, operations: Sequence[Operation]) -> int:
-        start = self._used_operations
+        start = int(self.clock[kernels.USED_OPERATIONS])
         end = start + kernels.OPERATION * len(operations)
         if end > len(self.state.operations):
             self._replace(operations=_grown(self.state.operations, 2 * end))

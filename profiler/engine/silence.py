@@ -20,9 +20,10 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.states import BlockState, RunCounts, States
+from simprof.profiler.engine.native_walk import BlockState, NativeWalk
+from simprof.profiler.engine.states import RunCounts, States
+from simprof.profiler.engine.transition_kernel import call_is_harmless
 from simprof.profiler.engine.walk import UNKNOWN, Cross, GraphIndex, Step, WalkContext, Walker
-from simprof.profiler.engine.window_moves import is_harmless
 from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.simulator.errors import SimulatorError
@@ -187,7 +188,7 @@ def _keeps_to_itself(word: int) -> bool:
     if form == 3:
         return op3 in _ACCESSES
     if form == 2:
-        return op3 in _MULTIPLICATIONS or (op3 != _JUMP and is_harmless(word))
+        return op3 in _MULTIPLICATIONS or (op3 != _JUMP and call_is_harmless(word) != 0)
     return False
 
 
@@ -224,6 +225,7 @@ class RunThinning:
         index: GraphIndex,
         walker: Walker,
         states: States,
+        native: NativeWalk,
         memory: EngineMemory,
         counts: Callable[[], RunCounts],  # how often each transition was taken
         decide: Callable[[int, int, int], None],  # see `Automaton.decide`
@@ -232,6 +234,7 @@ class RunThinning:
         self._index = index
         self._ways = Ways(walker, index.recovered.code)
         self._states = states
+        self._native = native
         self._memory = memory
         self._counts = counts
         self._decide = decide
@@ -264,6 +267,7 @@ class RunThinning:
         """Take note that these blocks raise no events any more."""
         self.silence = Silence(self._ways, sizes)
         silent = {place.pc for place in sizes}
+        self._native.begin_silence(silent, self.silence.behind)
         states = [number for number, _ in self._states.items()]
         with _no_collection():
             self._memory.arrange([kernels.START, *states], lambda key: key & _ADDRESS in silent)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.activations import Tally
 from simprof.profiler.engine.memory import EngineMemory
+from simprof.profiler.engine.native_walk import BlockState, Inside, NativeWalk
 from simprof.profiler.engine.walk import (
     BEGINNING,
     UNKNOWN,
@@ -39,87 +40,34 @@ from simprof.profiler.engine.walk import (
     Walker,
     only_crosses,
 )
-from simprof.profiler.engine.ways import KnownWays, LearntWays
 from simprof.simulator.values import dataclass
 
 Array = npt.NDArray[np.int64]
-Inside = tuple[tuple[Step, ...], WalkContext]  # Steps, and the context behind them
 _NOWHERE = -2  # Address of an instruction that no other follows
-
-
-class BlockState(NamedTuple):
-    """A translation block in one context."""
-
-    address: int
-    size: int  # in bytes
-    first: WalkContext  # the context after its first instruction
-
-    @property
-    def end(self) -> int:
-        """Address after its last instruction."""
-        return self.address + self.size
 
 
 class States:
     """The states of one run, under the kernel's numbers, and what happens inside each."""
 
-    # `walker`: Says what an instruction does.
-    # States of earlier runs come first; an object is made of one when it is asked for.
+    # `walker`: Says what an instruction does, where native code (`native`) does not know.
 
-    def __init__(self, walker: Walker, memory: EngineMemory) -> None:
+    def __init__(self, walker: Walker, memory: EngineMemory, native: NativeWalk) -> None:
         self._walker = walker
         self._memory = memory
-        self._states: dict[int, BlockState] = {kernels.START: BlockState(0, 0, BEGINNING)}
-        self._numbers: dict[BlockState, int] | None = {}
-        self._insides: dict[int, Inside] = {}
-        self._known = KnownWays.none()
-        self._own: list[int] = []  # Numbers of those that are not known from earlier runs
+        self._native = native
+        self._insides: dict[int, Inside] = {}  # of those that were asked for
+        # START, and states behind a context that was set: they have no instructions
+        self._empty = {kernels.START: BlockState(0, 0, BEGINNING)}
+        self._left: dict[int, int] = {}  # block -> number of such a state
 
     def __getitem__(self, number: int) -> BlockState:
         """Return state `number`."""
-        state = self._states.get(number)
-        if state is None:
-            address, size, *context = self._known.states[_place(number)].tolist()
-            state = self._states[number] = BlockState(address, size, _context(context))
-        return state
+        empty = self._empty.get(number)
+        return self._native.state(number) if empty is None else empty
 
     def number(self, state: BlockState) -> int:
         """Return the number of a state, which is added if it is new."""
-        if self._numbers is None:
-            self._numbers = {self[number]: number for number in self._learnt()}
-        number = self._numbers.get(state)
-        if number is None:
-            number = self._memory.new_state()
-            self._numbers[state], self._states[number] = number, state
-            self._own.append(number)
-        return number
-
-    def learn(self, known: KnownWays) -> Array:
-        """Take over the states of earlier runs; there are none yet. Return their numbers."""
-        numbers = self._memory.new_states(len(known.states))
-        self._known, self._numbers = known, None
-        return np.array(numbers, np.int64)
-
-    def _learnt(self) -> range:
-        """Numbers of the states of earlier runs."""
-        count = len(self._known.states)
-        return range(
-            kernels.FIRST_STATE, kernels.FIRST_STATE + kernels.START * count, kernels.START
-        )
-
-    def to_keep(
-        self,
-    ) -> tuple[dict[int, int], list[tuple[int, int, WalkContext]], dict[int, Inside]]:
-        """Return what earlier runs do not know: the places of states by their numbers (all of
-        them), the new states, and what is inside some, by place (see `WaysToKeep`).
-        """
-        count = len(self._known.states)
-        places = {number: place for place, number in enumerate((*self._learnt(), *self._own))}
-        places[kernels.START] = -1
-        insides = {places[number]: inside for number, inside in self._insides.items()}
-        asked = {place for place in insides if place < count and self._known.insides[place] >= 0}
-        more = {place: inside for place, inside in insides.items() if place not in asked}
-        return places, [self._states[number] for number in self._own], more
+        return self._native.number(state)
 
     def landing(self, address: int, size: int) -> int:
         """Return the number of a block's state when control arrives from just anywhere."""
@@ -127,19 +75,21 @@ class States:
 
     def left(self, block: int) -> int:
         """Return the number of the state behind a context that was set while in `block`."""
-        # It has no instructions; wherever control arrives next, it lands.
-        return self.number(BlockState(0, 0, WalkContext(-1, False, block, _NOWHERE)))
+        # Wherever control arrives next, it lands.
+        if block not in self._left:
+            number = self._left[block] = self._memory.new_state()
+            context = WalkContext(-1, False, block, _NOWHERE)
+            self._empty[number] = BlockState(0, 0, context)
+            self._insides[number] = (), context
+        return self._left[block]
 
     def inside(self, number: int) -> Inside:
         """Return the steps from the first to the last instruction of state `number`."""
         # Also the context after the last one.
         inside = self._insides.get(number)
         if inside is None:
-            known, place = self._known, _place(number)
-            if place < len(known.states) and known.insides[place] >= 0:
-                context = _context(known.contexts[place].tolist())
-                inside = known.sequence(int(known.insides[place])), context
-            else:
+            inside = self._native.inside(number)
+            if inside is None:
                 state = self[number]
                 inside = self._walk(state, state.end)
             self._insides[number] = inside
@@ -170,29 +120,18 @@ class States:
 
     def items(self) -> Iterable[tuple[int, BlockState]]:
         """All states of translation blocks, with their numbers."""
-        return ((number, self[number]) for number in (*self._learnt(), *self._own))
+        return ((number, self[number]) for number in self._native.numbers())
 
     def covered(self, addresses: Iterable[int]) -> set[int]:
-        """Return those of some instructions that are part of a state of this run alone."""
-        # Of runs that executed what recovery refused to follow, no states are kept.
+        """Return those of some instructions that are part of a state."""
         left, found = sorted(addresses), set[int]()
-        for start, size, _ in map(self._states.__getitem__, self._own) if left else ():
+        for _, (start, size, _) in self.items() if left else ():
             found.update(left[bisect_left(left, start) : bisect_left(left, start + size)])
         return found
 
     def _walk(self, state: BlockState, end: int) -> Inside:
         steps, context = self._walker.run(state.first, state.address + 4, end)
         return tuple(steps), context
-
-
-def _place(number: int) -> int:
-    """Place of a state among those of earlier runs, which have the first numbers."""
-    return number // kernels.START - kernels.FIRST_STATE // kernels.START
-
-
-def _context(words: Sequence[int]) -> WalkContext:
-    pending, slot_seen, block, last = words
-    return WalkContext(pending, bool(slot_seen), block, last)
 
 
 class Transition(NamedTuple):
@@ -212,8 +151,8 @@ class RunCounts:
     index: GraphIndex
     memory: EngineMemory
     states: States
-    transitions: Sequence[Transition]  # Those that this run has found
-    learnt: LearntWays | None  # Those of earlier runs
+    transitions: Sequence[Transition]  # Those that Python has found
+    native: NativeWalk  # Those that native code has found
     tally: Tally  # What Python counted itself
 
     def close(self) -> None:
@@ -262,25 +201,22 @@ class RunCounts:
         for number, count in left.items():
             if number >= kernels.FIRST_STATE:
                 cross(self.states.inside(number)[0], count)
-        counts = np.zeros(self.index.edge_count, np.int64)
+        counts = self.native.edge_counts(self.index.edge_count)
         np.add.at(counts, np.array(edges, np.int64), np.array(times, np.int64))
-        if self.learnt is not None:
-            self.learnt.add_edge_counts(counts)
         return counts
 
     def followings(self) -> list[tuple[int, int, int]]:
         """Of each transition its source, its target, and how often it was taken."""
         own = [(each.source, each.target, count) for each, count in self.transition_counts()]
-        return own if self.learnt is None else own + self.learnt.followings()
+        return own + self.native.followings()
 
     @property
     def transition_count(self) -> int:
         """How many transitions there are."""
-        learnt = 0 if self.learnt is None else int(self.learnt.is_taken_over.sum())
-        return len(self.transitions) + learnt
+        return len(self.transitions) + len(self.native.log)
 
     def transition_counts(self) -> list[tuple[Transition, int]]:
-        """Every transition that this run has found, with its count."""
+        """Every transition that Python has found, with its count."""
         memory, spilled = self.memory, self.memory.spilled_counts()
         return [
             (transition, memory.successor_count(transition.source, transition.key, spilled))

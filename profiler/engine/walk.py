@@ -12,7 +12,6 @@ at leaders (`_arrive`), calls (`_call`), returns (`_return`).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -31,7 +30,6 @@ from simprof.simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
 from simprof.simulator.values import dataclass
 
 UNKNOWN = -1
-_SEVERAL = -1  # Stands for the edge between two blocks that have more than one
 
 
 @dataclass(frozen=True)
@@ -136,22 +134,18 @@ class GraphIndex:
         self.block_count = graphs.block_count
         self.routine_of_block = np.repeat(np.arange(len(graphs)), np.diff(graphs.first_block))
         base = np.repeat(graphs.first_block[:-1], np.diff(graphs.first_edge))
-        self._source, self._target = base + graphs.edge_source, base + graphs.edge_target
-        self.entry_edge = self._by_block(self._target, *ENTRIES)
-        self.exit_edge = self._by_block(self._source, EdgeKind.EXIT)
-        self.slot_edge = self._by_block(self._source, EdgeKind.SLOT)
-        self.return_edge = self._by_block(self._source, EdgeKind.CALL_RETURN)
-        self._returns = self._of_kind(EdgeKind.CALL_RETURN)
-        self._returns = self._returns[np.argsort(self._target[self._returns], kind="stable")]
-        self._returns_to = self._target[self._returns].data
+        self.edge_source, self.edge_target = base + graphs.edge_source, base + graphs.edge_target
+        self.entry_edge = self._by_block(self.edge_target, *ENTRIES)
+        self.exit_edge = self._by_block(self.edge_source, EdgeKind.EXIT)
+        self.slot_edge = self._by_block(self.edge_source, EdgeKind.SLOT)
+        self.return_edge = self._by_block(self.edge_source, EdgeKind.CALL_RETURN)
+        returns = self._of_kind(EdgeKind.CALL_RETURN)
+        self.returns = returns[np.argsort(self.edge_target[returns], kind="stable")]
+        self.returns_to = self.edge_target[self.returns].data
         self._block_at = np.ascontiguousarray(recovered.block_at).data
         self._routine = self.routine_of_block.data
         self._start = graphs.block_start.data
-        self._end = (graphs.block_start + 4 * graphs.block_length.astype(np.int64)).data
-        outside = [NUMBER_OF_KIND[kind] for kind in (*ENTRIES, EdgeKind.EXIT)]
-        self._is_inside = np.isin(graphs.edge_kind, outside, invert=True)
-        self._between: dict[int, int] = {}
-        self._has_between = bytearray(len(graphs))
+        self.block_ends = (graphs.block_start + 4 * graphs.block_length.astype(np.int64)).data
         self._place = recovered.code.place
         program = recovered.program
         bits, is_leon = 64 if program.is64 else 32, program.platform is Platform.LEON3
@@ -180,15 +174,15 @@ class GraphIndex:
         is_call = IS_CALL[code.transfers.kind[code.place.indices(ends - 8)]]
         return dict(zip(ends[is_call].tolist(), blocks[is_call].tolist(), strict=True))
 
-    def _learn_between(self, number: int) -> None:
-        self._has_between[number] = 1
-        first, end = self.first_edge[number : number + 2].tolist()
-        edges = first + np.flatnonzero(self._is_inside[first:end])
-        pairs = (self._source[edges] * self.block_count + self._target[edges]).tolist()
-        found = dict(zip(pairs, edges.tolist(), strict=True))
-        if len(found) < len(pairs):
-            found |= {pair: _SEVERAL for pair, times in Counter(pairs).items() if times > 1}
-        self._between |= found
+    @cached_property
+    def leaving(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Edges between blocks, by source: those of block b are `edges[first[b]:first[b + 1]]`."""
+        outside = [NUMBER_OF_KIND[kind] for kind in (*ENTRIES, EdgeKind.EXIT)]
+        edges = np.flatnonzero(np.isin(self.recovered.arrays.edge_kind, outside, invert=True))
+        source = self.edge_source[edges]
+        first = np.zeros(self.block_count + 1, np.int64)
+        np.cumsum(np.bincount(source, minlength=self.block_count), out=first[1:])
+        return first, edges[np.argsort(source, kind="stable")]
 
     def routine(self, block: int) -> int:
         """Return the number of the routine that `block` belongs to."""
@@ -205,7 +199,7 @@ class GraphIndex:
 
     def block_end(self, block: int) -> int:
         """Address after the last instruction of `block`."""
-        return self._end[block]
+        return self.block_ends[block]
 
     def enter(
         self, address: int, cross: Callable[[Sequence[Step]], None], *, behind: bool = False
@@ -223,17 +217,14 @@ class GraphIndex:
 
     def find(self, source: int, target: int, kind: EdgeKind) -> int | None:
         """Edge from `source` to `target`, of `kind` where there are several."""
-        number = self._routine[source]
-        if not self._has_between[number]:
-            self._learn_between(number)
-        edge = self._between.get(source * self.block_count + target)
-        if edge != _SEVERAL:
-            return edge
-        cfg, base = self.recovered.routines[number], int(self.first_block[number])
-        first = int(self.first_edge[number])
-        leaving = map(cfg.edges.__getitem__, cfg.out_edges[source - base])
-        kinds = {edge.kind: first + edge.id for edge in leaving if edge.target == target - base}
-        return kinds.get(kind, next(iter(kinds.values())))
+        first, edges = self.leaving
+        leaving = edges[first[source] : first[source + 1]]
+        found: list[int] = leaving[self.edge_target[leaving] == target].tolist()
+        wanted, kinds = NUMBER_OF_KIND[kind], self.recovered.arrays.edge_kind
+        of_kind = [edge for edge in found if kinds[edge] == wanted]
+        if len(found) > 1 and of_kind:
+            return of_kind[-1]
+        return found[0] if found else None
 
     def block_at(self, address: int) -> int:
         """Return the block that starts at `address`, or UNKNOWN."""
@@ -248,11 +239,11 @@ class GraphIndex:
     def return_edge_to(self, address: int) -> tuple[int, int] | None:
         """(call block, call-return edge) of the call that returns to `address`, or None."""
         block, ends = self.block_at(address), (address, address - 4)
-        place = bisect_left(self._returns_to, block)
-        while place < len(self._returns_to) and self._returns_to[place] == block:
-            edge = int(self._returns[place])
-            source = int(self._source[edge])
-            if self._end[source] in ends:
+        place = bisect_left(self.returns_to, block)
+        while place < len(self.returns_to) and self.returns_to[place] == block:
+            edge = int(self.returns[place])
+            source = int(self.edge_source[edge])
+            if self.block_ends[source] in ends:
                 return source, edge
             place += 1
         return None
@@ -274,11 +265,11 @@ class GraphIndex:
     @cached_property
     def return_blocks(self) -> frozenset[int]:
         """The blocks to which calls return."""
-        return frozenset(self._returns_to)
+        return frozenset(self.returns_to)
 
     def target(self, edge: int) -> int:
         """Return the block to which `edge` leads, which is not EXIT."""
-        return int(self._target[edge])
+        return int(self.edge_target[edge])
 
 
 class Walker:

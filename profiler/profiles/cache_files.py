@@ -262,7 +262,6 @@ MODULES = frozenset(
         "simprof.profiler.engine.memory",
         "simprof.profiler.engine.players",
         "simprof.profiler.engine.products",
-        "simprof.profiler.engine.ways",
         "simprof.profiler.engine.walk",
         "simprof.profiler.graphs.cfg",
         "simprof.profiler.graphs.contraction",
@@ -276,7 +275,6 @@ MODULES = frozenset(
         "simprof.profiler.plan.plan",
         "simprof.profiler.recovery.recovery",
         "simprof.profiler.session.memory",
-        "simprof.simulator.binary.program",
     }
 )
 SCHEMES = "simprof.profiler.schemes."

@@ -35,14 +35,13 @@ from simprof.profiler.engine.walk import (
     MissingReturn,
     MissingTarget,
 )
-from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import guide_digest
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, read_words
-from simprof.profiler.request.errors import CountError
+from simprof.profiler.request.errors import CountError, SelfCheckError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.contexts import counting_of
 from simprof.profiler.session.scheme_runs import (
@@ -227,9 +226,7 @@ class ExecutionOptions:
     # Entries that the graphs may turn out to have; None: none. The run is made on graphs that have
     # them all.
     expected: ExpectedEntries | None = None
-    # Tells the ways through these graphs that another run has taken, None if none are known. It is
-    # not asked where a trace is written or contexts are told apart.
-    ways: Callable[[], KnownWays | None] = field(default=lambda: None)
+    checks: bool = False  # Whether what native code learns is compared with `engine.walk`
     # What the schemes did in routines in earlier sessions; None: it is neither read nor kept.
     products: KeptProducts | None = None
 
@@ -321,9 +318,6 @@ class Counted(ProgramRun):
         """Return what has been counted."""
         return self
 
-    def ways(self) -> None:
-        """Return None: paths through the graphs are those of the emulator's blocks."""
-
     def close(self) -> None:
         """Free nothing: others may replay the same recording."""
 
@@ -388,16 +382,6 @@ class ProgramExecution(ProgramRun):
             tuple(each for each in irregular if each[0] in reached),
         )
 
-    def ways(self) -> KnownWays | None:
-        """Return the paths that the run has taken through its graphs, None if they are not kept.
-
-        Of graphs with entries that it expected, those remain that control came by.
-        """
-        ways = None if self.recovered.program.parts else self.automaton.known_ways()
-        if ways is None or self.expected is None:
-            return ways
-        return ways.without_edges(self.expected.unused(self.counts.edge_counts))
-
     def turned_out(
         self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
     ) -> ProgramExecution:
@@ -432,7 +416,8 @@ def execute(
 
     Raises EventsLostError if blocks that raise no events have been executed in another way than was
     expected: the program has to be run again, with events of all blocks
-    (`ExecutionOptions.is_dense`). Raises SimulatorError if it cannot be run or profiled.
+    (`ExecutionOptions.is_dense`). Raises SimulatorError if it cannot be run or profiled, and
+    SelfCheckError if that is to be checked and native code has read the program's code differently.
     """
     expected = options.expected
     recovered = recovered if expected is None else expected.recovered
@@ -441,14 +426,13 @@ def execute(
     giving_up = _GivingUp(options.persistent)
     is_dense = options.is_dense or bool(options.start_trace or options.record)
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
-    ways = options.ways() if options.start_trace is None and options.contexts is None else None
-    if ways is not None:
-        automaton.learn(ways)
     machine = giving_up.machine = start(automaton)
     if options.start_trace is not None:
-        automaton.trace = options.start_trace(index, lowering.memory)
+        automaton.write_trace(options.start_trace(index, lowering.memory))
     result = machine.run()
     _finish(automaton, result)
+    if options.checks and (difference := automaton.check_transitions()) is not None:
+        raise SelfCheckError(f"self-check: {difference}: this is a defect of simprof")
     loaded, code = machine.loaded, recovered.code
     has_all = loaded.modules.issubset(recovered.program.modules) and all(
         code.find_version(address, words) is not None for address, words in loaded.blocks

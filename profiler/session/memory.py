@@ -4,9 +4,6 @@ All of it depends on the program's file and on simprof's code alone, or is check
 
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
-- *Ways* through the graphs that a run has taken are a function of these, and of where the emulator
-  ends a block; where a run takes others it learns them.
-- *Lines* are what the file's debugging information says; they are read once (`with_lines`).
 - *Facts* about the graphs, for reports, are a function of these.
 - *Plans* are a function of graphs and a setting, and where a profile guides them, of its
   counts, whose digest is kept with each.
@@ -31,7 +28,6 @@ from typing import Any, TypeVar
 
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
-from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.plan.decoders import RoutinePlan
@@ -50,7 +46,7 @@ from simprof.profiler.session.scheme_runs import (
     ProductName,
     plan_name,
 )
-from simprof.simulator.binary.program import LineRows, LineTable, Program
+from simprof.simulator.binary.program import Program
 from simprof.simulator.values import dataclass
 
 Kept = TypeVar("Kept")
@@ -60,7 +56,6 @@ CountsByRoutine = Mapping[tuple[int, str], tuple[int, ...]]
 
 _SHORT = 16
 _RUN = "run-"
-_LINES = "lines"
 
 
 # Its discoveries are a guess: the run that begins with them counts only if all that it asked of the
@@ -116,7 +111,6 @@ class BinaryMemory:
         self._lent: dict[str, KnownFacts | KnownCosts] = {}
         # Those that were read or kept, for each pass asks for them
         self._of_routines: dict[str, Mapping[Any, bytes]] = {}
-        self._ways: dict[str, KnownWays | None] = {}
 
     def graphs(
         self, discoveries: Discoveries, program: Program | None = None
@@ -140,23 +134,6 @@ class BinaryMemory:
         if self._files is not None:
             graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
             self._keep(_graphs_of(discoveries), graphs)
-
-    def with_lines(self) -> Program:
-        """Return the program with lines that are kept, and read from its file only once."""
-        program = self._program
-        if self._files is None or program.parts:
-            return program
-
-        def rows() -> LineRows:
-            known = self._load(_LINES, LineRows)
-            if known is None:
-                known = program.lines.rows
-                # those of a damaged file are lists of numbers beyond all sense
-                if not isinstance(known.starts, list):
-                    self._keep(_LINES, known)
-            return known
-
-        return replace(program, lines=LineTable(rows))
 
     def recover(
         self,
@@ -183,19 +160,6 @@ class BinaryMemory:
             found = None
         facts = self._lent[name] = KnownFacts(found)
         return facts
-
-    def ways(self, discoveries: Discoveries) -> KnownWays | None:
-        """Return the ways through the graphs that runs have taken, None if none are known."""
-        name = _graphs_of(discoveries, "ways")
-        if name not in self._ways:
-            self._ways[name] = self._load(name, KnownWays)
-        return self._ways[name]
-
-    def keep_ways(self, discoveries: Discoveries, ways: KnownWays) -> None:
-        """Keep the ways through the graphs that runs have taken."""
-        name = _graphs_of(discoveries, "ways")
-        self._ways[name] = ways
-        self._keep(name, ways)
 
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""

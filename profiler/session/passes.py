@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 
 from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
-from simprof.profiler.engine.ways import KnownWays
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
@@ -61,7 +60,6 @@ from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
     Counted,
     ExecutionOptions,
-    ExpectedEntries,
     ProgramExecution,
     are_same,
     expected_entries,
@@ -120,7 +118,8 @@ class Study:
     recording: RecordingOrder | None = None  # The recording that is to be made, if one is
     # Traces that are wanted once everything has been counted: who writes each, and where to
     orders: tuple[tuple[Setting, Path], ...] = ()
-    checks_traces: bool = False  # Whether the execution is regenerated from traces, and compared
+    # Whether the execution is regenerated from traces, and compared, and what it has learnt checked
+    checks: bool = False
     name: str = ""  # Of the run in `memory`; "": it is not kept.
     # What recoveries have found, for the next one to reuse
     known: Known = field(default_factory=Known)
@@ -242,7 +241,7 @@ def observe_in(
     # what a run is guessed to discover counts only if it was the same run
     name = study.name if seen is None else ""
     with ExitStack() as stack:
-        checked = _checked_traces(study, world, stack) if study.checks_traces else []
+        checked = _checked_traces(study, world, stack) if study.checks else []
         own = None if study.trace is None else study.trace.path
         orders = tuple(each for each in checked if each[1] != own)
         begun, guess = Runs(world, seen or Discoveries()), memory.run(name) if name else None
@@ -429,6 +428,7 @@ def _count(before: Runs, stage: Stage) -> Runs:
         is_dense=stage.is_dense,
         routines=stage.study.routines,
         contexts=stage.study.invocation.contexts,
+        checks=stage.study.checks,
     )
     expects = stage.expects and stage.left > 0
     try:
@@ -458,11 +458,8 @@ def _count(before: Runs, stage: Stage) -> Runs:
         execution.close()
         stage = replace(stage, expects=expects, left=stage.left - 1, is_dense=False)
         return replace(runs, is_lacking=True, stage=stage)
-    # after the last pass that is made, the graphs may lack something still: its ways are of others
+    # after the last pass that is made, the graphs may lack something still
     is_on_its_graphs = execution.expected is not None or not has_more
-    ways = execution.ways() if is_on_its_graphs else None
-    if ways is not None:
-        stage.study.memory.keep_ways(runs.discoveries, ways)
     if is_on_its_graphs and (earlier := execution.earlier) is not None:
         more = earlier.more(execution.lowering)
         stage.study.memory.keep_products(runs.discoveries, earlier.kept.of, more)
@@ -490,8 +487,6 @@ def _play(
     expected = expected_entries(recovered) if expects and not program.parts else None
     unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
     options = replace(options, expected=expected)
-    if not program.parts:
-        options = replace(options, ways=partial(_ways, study.memory, discoveries, expected))
     if study.keeps_products and not (program.parts or options.replayable):
         settings = [planner.setting for planner in planners]
         options = replace(options, products=study.memory.products(discoveries, settings))
@@ -505,14 +500,6 @@ def _play(
     phase = phase if events.is_emulated else Phase.REPLAYING
     report_progress(study.progress, phase, limit=events.limit)
     return events.execute(discoveries, recovered, schemes, options)
-
-
-def _ways(
-    memory: BinaryMemory, discoveries: Discoveries, expected: ExpectedEntries | None
-) -> KnownWays | None:
-    """Return the ways that earlier runs have taken, by the numbers that edges have in this one."""
-    ways = memory.ways(discoveries)
-    return ways if ways is None or expected is None else ways.with_edges(expected.edges)
 
 
 def _schemes(

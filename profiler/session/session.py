@@ -271,7 +271,7 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
         tuple(settings),
         trace,
         recording,
-        checks_traces=request.self_check,
+        checks=request.self_check,
         name=name,
     )
     with ExitStack() as stack:
@@ -291,8 +291,7 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
 def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
     """Read the program; return it with what earlier sessions knew of it."""
     files = binaries() if request.remember else None
-    loaded = load_program(request.program, request.guest.sysroot)
-    program = BinaryMemory(loaded, files).with_lines()
+    program = load_program(request.program, request.guest.sysroot)
     return program, BinaryMemory(program, files)
 
 

@@ -34,6 +34,8 @@ SOURCES = (
     "profiler/engine/operation_kernel.py",
     "profiler/engine/recording_kernel.py",
     "profiler/engine/replay_kernel.py",
+    "profiler/engine/transition_kernel.py",
+    "profiler/engine/walk_kernel.py",
     "profiler/graphs/plan_kernel.py",
     "profiler/graphs/plan_native.py",
     "profiler/recovery/exploration_kernel.py",

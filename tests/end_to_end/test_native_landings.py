@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.engine import automaton
 from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.walk import Land
 from simprof.profiler.reports import run_json
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session.results import measure_all
@@ -25,9 +25,9 @@ Compile = Callable[..., Path]
 
 
 def _count(
-    program: Path, patience: int, monkeypatch: pytest.MonkeyPatch
+    program: Path, natively: bool, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[list[str], list[Counter[EarlyEnd]], int]:
-    """Measure with native code from the landing number `patience` on.
+    """Measure; `natively`: native code handles landings that are known, and sets contexts.
 
     Returns
     -------
@@ -35,23 +35,28 @@ def _count(
         What the schemes measure, the early ends of every emulation, and the landings that Python
         handled.
     """
-    monkeypatch.setattr(automaton, "PYTHON_LANDINGS", patience)
-    monkeypatch.setattr(machine, "PYTHON_CONTEXT_TRAPS", patience)
     ends: list[Counter[EarlyEnd]] = []
-    finish, landed = Automaton.finish, 0
+    landed: list[int] = []
+    finish, land = Automaton.finish, Automaton._land
 
     def remember(self: Automaton, **how: Any) -> None:
-        nonlocal landed
         finish(self, **how)
-        landed += self._landed
         ends.append(+self.tally.early)
 
+    def noted(self: Automaton, operation: int, landing: Land) -> None:
+        landed.append(operation)
+        land(self, operation, landing)
+
     with monkeypatch.context() as patched, Path(os.devnull).open("wb") as output:
+        patched.setattr(machine, "PYTHON_CONTEXT_TRAPS", 0 if natively else NEVER)
+        if not natively:
+            patched.setattr(Automaton, "_native_landings", lambda self: None)
         patched.setattr(Automaton, "finish", remember)
+        patched.setattr(Automaton, "_land", noted)
         guest = GuestOptions(root=program.parent, stdout=output.fileno(), stderr=output.fileno())
         settings = [Setting(mode, mode, SchemeOptions()) for mode in ("pp", "bits")]
         measured = measure_all(observe(RunRequest(program=program, guest=guest), settings))
-        return [run_json.render(each) for each in measured], ends, landed
+        return [run_json.render(each) for each in measured], ends, len(landed)
 
 
 @pytest.mark.long
@@ -62,8 +67,8 @@ def test_native_landings_change_no_count(
 ) -> None:
     """And Python handles few of them: those that are new, and those out of signal handlers."""
     program = compile_c(PROGRAMS / "landing.cc", ("-O1",), width=width, language="c++")
-    python, python_ends, all_landings = _count(program, NEVER, monkeypatch)
-    native, native_ends, landings = _count(program, 0, monkeypatch)
+    python, python_ends, all_landings = _count(program, False, monkeypatch)
+    native, native_ends, landings = _count(program, True, monkeypatch)
     assert native == python
     assert [_by_place(ends) for ends in native_ends] == [_by_place(ends) for ends in python_ends]
     assert landings < all_landings / 3

@@ -48,11 +48,11 @@ def test_a_loop_without_an_event_for_its_first_turn() -> None:
     assert player.automaton.counts.unattributed_transfers() == 0
 
 
-def test_python_is_asked_once_for_each_transition() -> None:
-    """START > main, main > loop, loop > loop; the other 98 turns are the kernel's."""
+def test_python_is_asked_where_the_program_begins_alone() -> None:
+    """START > main; main > loop, loop > loop and the other 98 turns are the kernel's."""
     player = EventPlayer({"main": LOOP})
     player.play(("main", 4), *[("loop", 3)] * 100)
-    assert player.asked == 3
+    assert player.asked == 1
     assert player.crossed() == {"ENTRY>main": 1, "main>loop": 1, "loop>loop": 100}
 
 

@@ -41,7 +41,6 @@ from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
 from simprof.profiler.session.scheme_runs import Planner, plan_name, saved_profiles
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
-from simprof.simulator.binary.program import LineRows, LineTable, Program, SourceLine
 from tests.support.turns import first
 
 Find = Callable[..., Path]
@@ -222,7 +221,7 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     edges = run_program(replace(request, mode="edges"))
     plain = run_program(request)
     kinds = {entry.name.split(".")[3].partition("-")[0] for entry in files.entries()}
-    assert kinds == {"costs", "facts", "graphs", "lines", "plans", "products", "run", "ways"}
+    assert kinds == {"costs", "facts", "graphs", "plans", "products", "run"}
     mark = tmp_path / "executed"
 
     class Touch:
@@ -469,55 +468,3 @@ int main(int count, char **words) {
   return 0;
 }
 """
-
-
-def unread() -> LineRows:
-    raise AssertionError("the table was read")
-
-
-UNREAD = LineTable(unread)
-
-
-def kept(program: Program, table: LineTable, directory: Path) -> LineTable:
-    return BinaryMemory(replace(program, lines=table), CacheFiles(directory)).with_lines().lines
-
-
-@pytest.mark.toolchain
-def test_lines_are_read_once(compile_c: Callable[..., Path], tmp_path: Path) -> None:
-    program = elf.load(compile_c(SOURCE, ("-g",)))
-    expected = list(program.lines.stretches())
-    assert expected
-    addresses = [a + n for span, _ in expected for a in (span.start, span.end) for n in (-4, 0, 4)]
-    for table in (program.lines, UNREAD):
-        found = kept(program, table, tmp_path)
-        assert [found.find(address) for address in addresses] == [
-            program.lines.find(address) for address in addresses
-        ]
-        assert list(found.stretches()) == expected
-
-
-def test_a_program_without_lines_has_none_twice(
-    fixture_elf: Callable[..., Path], tmp_path: Path
-) -> None:
-    program = elf.load(fixture_elf("switches", "v9"))
-    bare = replace(program, lines=LineTable())
-    for table in (bare.lines, UNREAD):
-        found = kept(program, table, tmp_path)
-        assert found.find(program.entry) is None
-        assert list(found.stretches()) == []
-
-
-@pytest.mark.parametrize("row", [(-8, 4, 1), (0, 1 << 70, 1), (0, 8, -3)])
-def test_numbers_beyond_all_sense_are_told_and_not_kept(
-    fixture_elf: Callable[..., Path], tmp_path: Path, row: tuple[int, int, int]
-) -> None:
-    program = elf.load(fixture_elf("switches", "v9"))
-    damaged = LineRows([row[0]], [row[1]], [0], [row[2]], ("a.c",))
-    found = kept(program, LineTable(lambda: damaged), tmp_path)
-    assert found.find(0) == SourceLine("a.c", row[2])
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_a_cache_the_file_is_asked(fixture_elf: Callable[..., Path]) -> None:
-    program = elf.load(fixture_elf("switches", "v9"))
-    assert BinaryMemory(program, None).with_lines() is program

@@ -53,7 +53,7 @@ class Recorded(EventPlayer):
         header = TraceHeader("program", "", "sparcv9", (), "bits", {})
         file = TraceFile(self._path, header)
         memory = self.automaton.memory
-        self.automaton.trace = TraceRecorder(memory, self.index, self._plan, file)
+        self.automaton.write_trace(TraceRecorder(memory, self.index, self._plan, file))
 
     def _plan(self, routine: int) -> TracePlan:
         cfg: ControlFlowGraph = self.index.recovered.routines[routine]

@@ -66,7 +66,9 @@ class Figure(NamedTuple):
 
 
 FIGURES = (
-    Figure("reason", ("reason",), "how the run ended: `exit`, `signal`, `fault`, `budget`, `timeout`"),
+    Figure(
+        "reason", ("reason",), "how the run ended: `exit`, `signal`, `fault`, `budget`, `timeout`"
+    ),
     Figure("status", ("status",), "its exit status, or 128 plus the signal"),
     Figure("blocks", ("counts", "blocks"), "basic blocks executed"),
     Figure("transfers", ("counts", "transfers"), "edges crossed"),
