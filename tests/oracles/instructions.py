@@ -350,7 +350,12 @@ def memory() -> Iterator[Instruction]:
             word = format3(3, number, RD, RS1, space << 5 | RS2)
             effect = _exchanging(size, lambda s: s.integers[2], False, little)
             yield Instruction(f"cas{size} {space:#x}", word, effect, True)
-    for space, size, little in ((0xD0, 1, False), (0xD2, 2, False), (0xD8, 1, True), (0xDA, 2, True)):
+    for space, size, little in (
+        (0xD0, 1, False),
+        (0xD2, 2, False),
+        (0xD8, 1, True),
+        (0xDA, 2, True),
+    ):
         yield from _short(space, size, little)
 
 
