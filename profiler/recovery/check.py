@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, closure
+from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, EdgeKind, closure
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
@@ -79,7 +79,7 @@ def _check_ids(graph: ControlFlowGraph) -> None:
         inside = 0 <= edge.source < graph.vertex_count and 0 <= edge.target < graph.vertex_count
         _require(edge.id == position and inside, "edge out of range", graph.address)
         entry, leave = edge.source == graph.entry, edge.target == graph.exit
-        _require((edge.kind is _E.ENTRY) == entry, "entry edge of a block", graph.address)
+        _require((edge.kind in ENTRIES) == entry, "entry edge of a block", graph.address)
         _require((edge.kind is _E.EXIT) == leave, "exit edge between blocks", graph.address)
         _require(edge.target != graph.entry and edge.source != graph.exit, "edge", graph.address)
     first = graph.edges[0]

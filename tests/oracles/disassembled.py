@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind
 from tests.oracles.qemu import Trace
 
 OBJDUMP = "sparc64-linux-gnu-objdump"
@@ -124,7 +124,7 @@ class Reader:
         self.inside = {a for b in graph.blocks for a in range(b.start, b.end, 4)}
         self.leaders = {graph.address}
         for edge in graph.edges:
-            if edge.target != graph.exit and edge.kind in (EdgeKind.ENTRY, EdgeKind.SWITCH):
+            if edge.target != graph.exit and edge.kind in (*ENTRIES, EdgeKind.SWITCH):
                 self.leaders.add(graph.blocks[edge.target].start)
         self.returned: set[int] = set()
 

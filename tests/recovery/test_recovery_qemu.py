@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
 from simprof.profiler.recovery.check import validate
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.binary.elf import load
@@ -109,7 +109,7 @@ class Follower:
         self.missing: list[tuple[int, int]] = []
         for graph in recovered.routines:
             for edge in graph.edges:
-                if edge.kind is EdgeKind.ENTRY:
+                if edge.kind in ENTRIES:
                     self.entries.add(graph.blocks[edge.target].start)
                 elif edge.kind is EdgeKind.CALL_RETURN:
                     self.returns.add(graph.blocks[edge.target].start)

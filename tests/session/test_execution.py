@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.engine import products
-from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
     ContextChoice,
@@ -103,7 +103,7 @@ def test_one_run_measures_what_two_do(jumping: Path, tmp_path: Path) -> None:
     mine, theirs = assert_same_both_ways(jumping, tmp_path, SETTINGS)
     assert theirs.runs > mine.runs
     entries = {
-        cfg.name: sum(edge.kind is EdgeKind.ENTRY for edge in cfg.edges)
+        cfg.name: sum(edge.kind in ENTRIES for edge in cfg.edges)
         for events in mine.events.values()
         if (cfg := events.cfg)
     }
