@@ -42,13 +42,14 @@ LIMIT = 512 << 20  # Bytes of a cache's files
 KINDS = {
     "graphs": "graphs of its routines",
     "facts": "facts about its graphs",
-    "lines": "its source lines",
-    "ways": "paths that runs took",
-    "expected": "paths that runs took",  # of earlier versions
     "plans": "plans of a scheme",
     "products": "what schemes count along paths",
     "costs": "costs of a scheme's code",
     "run": "what a run has shown",
+    # of earlier versions
+    "lines": "its source lines",
+    "ways": "paths that runs took",
+    "expected": "paths that runs took",
 }
 _DIGEST = 16
 # Seconds after which nobody writes a file any more that has no name yet but a passing one.
