@@ -35,7 +35,7 @@ MODULES = (
     "simprof.profiler.code.sites_native",
     "simprof.profiler.recovery.exploration_native",
     "simprof.simulator.linux.native_contexts",
-    "simprof.simulator.cpu.vis",
+    "simprof.simulator.cpu.operations",
     "simprof.profiler.engine.landing_kernel",
     "simprof.profiler.engine.recording_kernel",
     "simprof.profiler.engine.context_kernel",

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Final
 
@@ -89,6 +89,12 @@ def _load() -> ctypes.CDLL:
 
 
 library = _load()
+
+
+def addresses(names: Sequence[str]) -> list[int]:
+    """Return where the engine's functions for instructions are."""
+    found = (getattr(library, f"helper_{name}_sparc64") for name in names)
+    return [ctypes.cast(each, c_void_p).value or 0 for each in found]
 
 
 def redirect(functions: Mapping[str, int]) -> None:

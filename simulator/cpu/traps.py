@@ -98,6 +98,7 @@ class TrapWord(IntEnum):
     ON_CONTEXT = 10  # void(uint64 OBSERVER): a context was set; TELL_NOBODY, TELL_PYTHON
     OBSERVER = 11
     OPERATIONS = 12  # void(uint64 these words, uint64 number): of instructions; 0: to Python
+    HELPERS = 13  # address of the addresses of `quads.HELPERS` of the engine
 
 
 TELL_NOBODY: Final = 0
@@ -130,7 +131,7 @@ class Trap(IntEnum):
     FLUSH_WINDOWS = 0x103
     SYSTEM_CALL_32 = 0x110
     SYSTEM_CALL_64 = 0x16D
-    OPERATION = 0x17D  # in place of an instruction that the engine computes wrongly (`vis`)
+    OPERATION = 0x17D  # in place of an instruction that the engine computes wrongly
     GET_CONTEXT = 0x16E
     SET_CONTEXT = 0x16F
 
@@ -238,13 +239,25 @@ def is_reserved(word: Any) -> Any:
     return of_floats and size >= np.uint32(5) and size <= np.uint32(7)
 
 
+# (mask, value) of words that `operations` may do: VIS, stq, fcmpq and fcmpeq, fsmuld, fdmulq,
+# fstoq, fdtoq, sums, products and quotients of quads.
+_OPERATIONS: Final = (
+    *((0xC1F80000, 0x81B00000), (0xC1F80000, 0xC1300000), (0xC1F83F60, 0x81A80A60)),
+    *((0xC1F83FE0, 0x81A00D20), (0xC1F83FE0, 0x81A00DC0), (0xC1F83FE0, 0x81A019A0)),
+    *((0xC1F83FE0, 0x81A019C0), (0xC1F83E60, 0x81A00860)),
+)
+
+
 @native(types.boolean(types.uint64))
 def _needs_shadow(host: Any) -> Any:
-    # Whether a page holds reserved words, or VIS instructions, some of which are done by `vis`.
+    # Whether a page holds reserved words, or those that `operations` may do.
     for offset in range(0, PAGE_SIZE, 4):
         word = swap32(load32(host + np.uint64(offset)))
-        if is_reserved(word) or word & np.uint32(0xC1F80000) == np.uint32(0x81B00000):
+        if is_reserved(word):
             return True
+        for mask, value in _OPERATIONS:
+            if word & np.uint32(mask) == np.uint32(value):
+                return True
     return False
 
 

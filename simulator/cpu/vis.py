@@ -1,9 +1,6 @@
 """VIS instructions that the engine computes wrongly, in native code.
 
-Which instructions these are was found by comparing each of VIS 1 and 2 with its definition. The
-engine executes a trap in place of them (`codewatch.Shadows`), which `execute` answers; subtractions
-have their operands exchanged instead, which costs nothing. Sources: VIS Instruction Set User's
-Manual, chapter 4; UltraSPARC Architecture 2005, chapter 7.
+Sources: VIS Instruction Set User's Manual, chapter 4; UltraSPARC Architecture 2005, chapter 7.
 """
 
 from __future__ import annotations
@@ -11,79 +8,50 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simprof.simulator.cpu import traps
-from simprof.simulator.cpu.compiled import c_function, types
+from simprof.simulator.cpu.compiled import types
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, CcOp, CpuState
 from simprof.simulator.cpu.native import (
     CC_DST,
     CC_OP,
     CC_SRC,
     CC_SRC2,
-    call1,
-    get_word,
     load32,
     load64,
     native,
-    region_of,
     store32,
     store64,
-    swap32,
 )
 
 _EDGES: Final = 12  # opf 0 to 11: bit 0 "sets no condition codes", bit 1 little-endian, then size
-_ARRAY8, _ARRAY32 = 0x10, 0x14
+_ARRAY8, ARRAY32 = 0x10, 0x14
 _COMPARES: Final = (0x20, 0x24, 0x28, 0x2C)  # fcmple16, fcmple32, fcmpgt16, fcmpgt32
 _GREATER: Final = 0x28
 _MUL8X16, _MUL8X16AU, _MUL8X16AL, _MUL8ULX16 = 0x31, 0x33, 0x35, 0x37
 _MULD8SUX16, _MULD8ULX16 = 0x38, 0x39
 _MERGE, _SHUFFLE, _EXPAND = 0x4B, 0x4C, 0x4D
-_DONE_HERE: Final = (
-    *(*range(_EDGES), _ARRAY8, 0x12, _ARRAY32, *_COMPARES, _MUL8X16, _MUL8X16AU, _MUL8X16AL),
+# opf of the instructions below, and of those that are right with their operands exchanged.
+DONE_HERE: Final = (
+    *(*range(_EDGES), _ARRAY8, 0x12, ARRAY32, *_COMPARES, _MUL8X16, _MUL8X16AU, _MUL8X16AL),
     *(_MUL8ULX16, _MULD8SUX16, _MULD8ULX16, _MERGE, _SHUFFLE, _EXPAND),
 )
-_EXCHANGED: Final = (0x54, 0x55, 0x56)  # fpsub16, fpsub16s, fpsub32
-_IS_DONE_HERE, _IS_EXCHANGED = np.zeros(512, np.bool_), np.zeros(512, np.bool_)
-_IS_DONE_HERE[[*_DONE_HERE]] = True
-_IS_EXCHANGED[[*_EXCHANGED]] = True
-# `ta` with a number of our own; a program's own such trap is told from it by the word in memory.
-_TRAP_WORD: Final = 0x91D02000 | traps.Trap.OPERATION & 0x7F
-
+EXCHANGED: Final = (0x54, 0x55, 0x56)  # fpsub16, fpsub16s, fpsub32
 _GLOBALS, _WINDOW = CpuState.globals.offset, CpuState.window.offset
-_PC, _NPC = CpuState.pc.offset, CpuState.npc.offset
 _FP, _GSR, _FPRS = CpuState.fp.offset, CpuState.gsr.offset, CpuState.fprs.offset
-_TRAP_PC: Final = CpuState.trap_states.offset
-
-
-def as_executed(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return `words` as the engine is to have them so that it computes what they mean."""
-    vis = words & 0xC1F80000 == 0x81B00000
-    if not vis.any():
-        return words
-    operation = words >> 5 & 0x1FF
-    exchanged = words & ~np.uint32(0x7C01F) | (words & 31) << 14 | words >> 14 & 31
-    result = np.where(vis & _IS_EXCHANGED[operation], exchanged, words)
-    return np.where(vis & _IS_DONE_HERE[operation], np.uint32(_TRAP_WORD), result)
-
-
-def is_done_here(word: int) -> bool:
-    """Whether `execute` does an instruction."""
-    return word & 0xC1F80000 == 0x81B00000 and bool(_IS_DONE_HERE[word >> 5 & 0x1FF])
 
 
 # -- registers, whose values are bits here: int64 throughout
 
 
 @native(types.int64(types.int64, types.int64, types.int64))
-def _lane(value: Any, number: Any, bits: Any) -> Any:
-    # Unsigned; 0 is the least significant.
+def lane(value: Any, number: Any, bits: Any) -> Any:
+    """Part `number` of a value, unsigned; 0 is the least significant."""
     return value >> number * bits & (1 << bits) - 1
 
 
 @native(types.int64(types.int64, types.int64, types.int64))
 def _signed(value: Any, number: Any, bits: Any) -> Any:
-    return _lane(value, number, bits) << 64 - bits >> 64 - bits
+    return lane(value, number, bits) << 64 - bits >> 64 - bits
 
 
 @native(types.uint64(types.uint64, types.int64))
@@ -106,17 +74,18 @@ def _set_integer(cpu: Any, number: Any, value: Any) -> None:
 
 
 @native(types.uint64(types.uint64, types.int64))
-def _place(cpu: Any, number: Any) -> Any:
-    # Host address of a double register: bit 0 of its number is the highest of its place.
+def place(cpu: Any, number: Any) -> Any:
+    """Host address of a double register: bit 0 of its number is the highest of its place."""
     return cpu + np.uint64(_FP + 8 * ((number & 1) << 4 | number >> 1))
 
 
 @native(types.int64(types.uint64, types.int64, types.boolean))
-def _floating(cpu: Any, number: Any, single: Any) -> Any:
+def floating(cpu: Any, number: Any, single: Any) -> Any:
+    """Bits of a double or a single register."""
     if not single:
-        return np.int64(load64(_place(cpu, number)))
+        return np.int64(load64(place(cpu, number)))
     pair = np.int64(load64(cpu + np.uint64(_FP + 8 * (number >> 1))))
-    return _lane(pair, 1 - (number & 1), 32)
+    return lane(pair, 1 - (number & 1), 32)
 
 
 # -- integer registers as results
@@ -127,7 +96,7 @@ def _edge(operation: Any, one: Any, two: Any, is64: Any) -> Any:
     # Which parts of the word of 8 bytes at `one` lie within [one, two].
     size = operation >> 2  # parts have 1 << size bytes
     count = 8 >> size
-    differ = one ^ two if is64 else _lane(one ^ two, 0, 32)
+    differ = one ^ two if is64 else lane(one ^ two, 0, 32)
     result = 0
     for number in range(count):
         ends = differ >> 3 == 0 and number > (two & 7) >> size
@@ -151,7 +120,7 @@ def _array(operation: Any, one: Any, two: Any) -> Any:
     x, y, z = one >> 11, one >> 33, one >> 55
     lower = x & 3 | (y & 3) << 2 | (z & 1) << 4
     middle = x >> 2 & 15 | (y >> 2 & 15) << 4 | (z >> 1 & 15) << 8
-    upper = _lane(x >> 6, 0, n) | _lane(y >> 6, 0, n) << n | (z >> 5 & 15) << 2 * n
+    upper = lane(x >> 6, 0, n) | lane(y >> 6, 0, n) << n | (z >> 5 & 15) << 2 * n
     return (lower | middle << 5 | upper << 17) << (operation - _ARRAY8 >> 1)
 
 
@@ -177,12 +146,12 @@ def _product(operation: Any, one: Any, two: Any, number: Any) -> Any:
     if operation == _MULD8SUX16:
         return _signed(one, 2 * number + 1, 8) * factor << 8
     if operation == _MULD8ULX16:
-        return _lane(one, 2 * number, 8) * factor
+        return lane(one, 2 * number, 8) * factor
     if operation == _MUL8ULX16:
-        return _lane(one, 2 * number, 8) * factor + 0x8000 >> 16
+        return lane(one, 2 * number, 8) * factor + 0x8000 >> 16
     if operation != _MUL8X16:
         factor = _signed(two, 1 if operation == _MUL8X16AU else 0, 16)
-    return _lane(one, number, 8) * factor + 0x80 >> 8
+    return lane(one, number, 8) * factor + 0x80 >> 8
 
 
 @native(types.int64(types.int64, types.int64, types.int64, types.int64))
@@ -195,13 +164,13 @@ def _result(operation: Any, one: Any, two: Any, gsr: Any) -> Any:
         if operation < _MERGE:
             part = _product(operation, one, two, number)
         elif operation == _MERGE:
-            part = _lane(one if number & 1 else two, number >> 1, 8)
+            part = lane(one if number & 1 else two, number >> 1, 8)
         elif operation == _SHUFFLE:  # bytes are numbered from the most significant of both on
-            choice = _lane(gsr, 8 + number, 4)
-            part = _lane(one if choice < 8 else two, 7 - (choice & 7), 8)
+            choice = lane(gsr, 8 + number, 4)
+            part = lane(one if choice < 8 else two, 7 - (choice & 7), 8)
         else:  # _EXPAND
-            part = _lane(two, number >> 1, 8) << 4 >> (0 if number & 1 == 0 else 8)
-        result |= _lane(part, 0, bits) << number * bits
+            part = lane(two, number >> 1, 8) << 4 >> (0 if number & 1 == 0 else 8)
+        result |= lane(part, 0, bits) << number * bits
     return result
 
 
@@ -209,7 +178,8 @@ def _result(operation: Any, one: Any, two: Any, gsr: Any) -> Any:
 
 
 @native(types.void(types.uint64, types.int64, types.int64, types.int64, types.int64, types.boolean))
-def _execute_integer(cpu: Any, operation: Any, rd: Any, rs1: Any, rs2: Any, is64: Any) -> None:
+def execute_integer(cpu: Any, operation: Any, rd: Any, rs1: Any, rs2: Any, is64: Any) -> None:
+    """Do an edge or array instruction."""
     one, two = _integer(cpu, rs1), _integer(cpu, rs2)
     if operation >= _ARRAY8:
         _set_integer(cpu, rd, _array(operation, one, two))
@@ -220,43 +190,18 @@ def _execute_integer(cpu: Any, operation: Any, rd: Any, rs1: Any, rs2: Any, is64
 
 
 @native(types.void(types.uint64, types.int64, types.int64, types.int64, types.int64))
-def _execute_floating(cpu: Any, operation: Any, rd: Any, rs1: Any, rs2: Any) -> None:
+def execute_floating(cpu: Any, operation: Any, rd: Any, rs1: Any, rs2: Any) -> None:
+    """Do one with operands in floating-point registers."""
     of_singles = operation in (_MERGE, _EXPAND, _MULD8SUX16)
     of_singles = of_singles or operation == _MULD8ULX16
     of_singles = of_singles or operation in (_MUL8X16AU, _MUL8X16AL)
-    one = _floating(cpu, rs1, of_singles or operation == _MUL8X16)
-    two = _floating(cpu, rs2, of_singles)
+    one = floating(cpu, rs1, of_singles or operation == _MUL8X16)
+    two = floating(cpu, rs2, of_singles)
     fprs = load32(cpu + np.uint64(_FPRS)) | np.uint32(FPRS_FEF)  # as Linux enables the FPU
     if operation < _MUL8X16:
         _set_integer(cpu, rd, _compare(operation, one, two))
     else:
         gsr = np.int64(load64(cpu + np.uint64(_GSR)))
-        store64(_place(cpu, rd), np.uint64(_result(operation, one, two, gsr)))
+        store64(place(cpu, rd), np.uint64(_result(operation, one, two, gsr)))
         fprs |= np.uint32(2) if rd & 1 else np.uint32(1)  # which half of the registers is changed
     store32(cpu + np.uint64(_FPRS), fprs)
-
-
-@c_function(types.void(types.uint64, types.uint64))
-def execute(state: Any, number: Any) -> None:
-    """Answer the trap in place of an instruction; give to Python what is not one of these."""
-    # `state` is the address of the trap hook's words. The engine has set pc to what follows.
-    cpu = get_word(state, traps.TrapWord.CPU)
-    pc = load64(cpu + np.uint64(_TRAP_PC))
-    region = region_of(get_word(state, traps.TrapWord.REGIONS), pc)
-    word = np.int64(0)
-    if region != np.uint64(0):
-        word = np.int64(swap32(load32(load64(region + np.uint64(16)) + pc - load64(region))))
-    if word & 0xC1F80000 != 0x81B00000:
-        call1(get_word(state, traps.TrapWord.PYTHON), number)
-        return
-    is64 = get_word(state, traps.TrapWord.IS64) != np.uint64(0)
-    operation = _lane(word >> 5, 0, 9)
-    rd, rs1, rs2 = _lane(word >> 25, 0, 5), _lane(word >> 14, 0, 5), _lane(word, 0, 5)
-    if operation <= _ARRAY32:
-        _execute_integer(cpu, operation, rd, rs1, rs2, is64)
-    else:
-        _execute_floating(cpu, operation, rd, rs1, rs2)
-    following = load64(cpu + np.uint64(_PC)) + np.uint64(4)
-    if not is64:
-        following &= np.uint64(0xFFFFFFFF)
-    store64(cpu + np.uint64(_NPC), following)

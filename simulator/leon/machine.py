@@ -46,6 +46,8 @@ _TYPES: Final = {  # V9's trap -> V8's
 }
 _RDASR, _RDPSR, _RDWIM, _RDTBR = 0x28, 0x29, 0x2A, 0x2B
 _WRASR, _WRPSR, _WRWIM, _WRTBR, _RETT = 0x30, 0x31, 0x32, 0x33, 0x39
+_COPROCESSOR: Final = (0x36, 0x37)  # CPop1 and CPop2; VIS on other processors
+_MULTIPLY_AND_ADD: Final = (0x3E, 0x3F)  # umac and smac: no part of this processor (%asr17)
 _CONFIGURATION, _POWER_DOWN = 17, 19  # ancillary registers
 _SYSTEM_SPACE: Final = 0x02
 _MEMORY_SPACES: Final = (0x01, 0x08, 0x09, 0x0A, 0x0B, 0x1C)
@@ -64,6 +66,7 @@ def are_supervisors(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
     ancillary = (op3 == _RDASR) & (words >> 14 & 31 >= 16)
     ancillary |= (op3 == _WRASR) & (words >> 25 & 31 >= 16)
     result: NDArray[np.bool_] = (op == 2) & (states | ancillary)
+    result |= (op == 2) & np.isin(op3, (*_COPROCESSOR, *_MULTIPLY_AND_ADD))
     result |= (op == 3) & np.isin(op3, _ALTERNATES)
     return result
 
@@ -300,11 +303,14 @@ class LeonMachine(BaseMachine):
     def _on_illegal(self) -> None:
         pc = int(self.cpu.state.pc)
         word = self._position.instruction(pc)
-        if not is_supervisors(word):
+        op3 = word >> 19 & 63
+        if not is_supervisors(word) or (word >> 30 == 2 and op3 in _MULTIPLY_AND_ADD):
             self._trap(TrapType.ILLEGAL_INSTRUCTION)
+        elif word >> 30 == 2 and op3 in _COPROCESSOR:
+            self._trap(TrapType.COPROCESSOR_DISABLED)
         elif word >> 30 == 3:
             self._do_alternate(pc, word)
-        elif word >> 19 & 63 == _RETT:
+        elif op3 == _RETT:
             self._return_from_trap(pc, word)
         else:
             self._do_register(pc, word)

@@ -30,6 +30,7 @@ class TrapType(IntEnum):
     DATA_ACCESS = 0x09
     TAG_OVERFLOW = 0x0A
     INTERRUPT = 0x10  # and its level
+    COPROCESSOR_DISABLED = 0x24
     DIVISION_BY_ZERO = 0x2A
     SOFTWARE = 0x80
 

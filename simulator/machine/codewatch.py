@@ -14,8 +14,8 @@ from simprof.simulator.binary.program import PAGE_SIZE, Module, Program, Range, 
 from simprof.simulator.cpu.address_space import EXECUTED, SHADOWED, AddressSpace, Protection
 from simprof.simulator.cpu.cpu import Cpu
 from simprof.simulator.cpu.cpu_state import SHADOWS
+from simprof.simulator.cpu.operations import as_executed
 from simprof.simulator.cpu.traps import MAX_CODE_RANGES
-from simprof.simulator.cpu.vis import as_executed
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.machine.running import CodeBlock
 from simprof.simulator.values import dataclass
@@ -193,8 +193,8 @@ def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:
 # register (`traps.is_reserved`). A processor raises an illegal instruction; the engine has no
 # translation for them, and ends the whole process. A page that holds such words may hold them as
 # data, too, so that they stay where they are: the page's *shadow* has `illtrap` in their place, and
-# code is fetched from there. VIS instructions that the engine computes wrongly have others in their
-# place (`vis.as_executed`).
+# code is fetched from there. Instructions that the engine computes wrongly have others in their
+# place (`operations.as_executed`).
 class Shadows:
     """The shadows of a program's pages; `are_others`: what else is not for the engine."""
 
@@ -224,11 +224,12 @@ class Shadows:
         if page not in self._pages:
             return
         words = np.frombuffer(self._memory.peek(page, PAGE_SIZE), ">u4")
-        removed = are_reserved(words)
-        if self._are_others is not None:
+        removed, executed = are_reserved(words), words
+        if self._are_others is None:
+            executed = as_executed(words)
+        else:
             removed |= self._are_others(words)
-        words = np.where(removed, 0, as_executed(words)).astype(">u4")
-        self._pages[page][0][:] = words.tobytes()
+        self._pages[page][0][:] = np.where(removed, 0, executed).astype(">u4").tobytes()
 
 
 def are_reserved(words: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import Range
-from simprof.simulator.cpu import traps
+from simprof.simulator.cpu import engine, operations, quads, traps
 from simprof.simulator.cpu.address_space import AddressSpace
 from simprof.simulator.cpu.cpu import Cpu, HookKind
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState
@@ -112,10 +112,11 @@ class Hooks:
 
     def do_operation(self) -> None:
         """Do the instruction that a trap stands for; from now on native code does it."""
-        from simprof.simulator.cpu import vis  # most programs never need its native code
-
-        self.trap[traps.TrapWord.OPERATIONS] = traps.address_of(vis.execute)
-        vis.execute(self.trap.ctypes.data, traps.Trap.OPERATION)
+        execute = operations.execute  # most programs never need its native code
+        self._helpers = np.array(engine.addresses(quads.HELPERS), np.int64)
+        self.trap[traps.TrapWord.HELPERS] = self._helpers.ctypes.data
+        self.trap[traps.TrapWord.OPERATIONS] = traps.address_of(execute)
+        execute(self.trap.ctypes.data, traps.Trap.OPERATION)
 
     def silence(self, sizes: Mapping[BlockPlace, int], before: Mapping[BlockPlace, int]) -> None:
         """Have no events for blocks, by their sizes in bytes; `before`: those silent so far."""

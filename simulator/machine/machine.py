@@ -13,8 +13,8 @@ from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, Program
 from simprof.simulator.cpu.address_space import MAPPED, STACK_SIZE, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
+from simprof.simulator.cpu.operations import is_done_here, is_quad_store
 from simprof.simulator.cpu.traps import ClockWord, FillWord, Trap, TrapWord
-from simprof.simulator.cpu.vis import is_done_here
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
 from simprof.simulator.linux import guest
@@ -276,9 +276,7 @@ class Machine(BaseMachine):
         try:
             if number == (Trap.SYSTEM_CALL_64 if self.is64 else Trap.SYSTEM_CALL_32):
                 self._on_system_call()
-            elif number == Trap.OPERATION and is_done_here(
-                self._position.instruction(self.cpu.trap_pc)
-            ):
+            elif number == Trap.OPERATION and self._is_native():
                 self._hooks.do_operation()
             elif number == Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
                 self._on_context_trap(number)
@@ -299,6 +297,10 @@ class Machine(BaseMachine):
             self._position.note_redirection()
             if self._observer is not None:
                 self._observer.context_replaced()
+
+    def _is_native(self) -> bool:
+        word = self._position.instruction(self.cpu.trap_pc)
+        return is_done_here(word) and not is_quad_store(word)
 
     def _note_context(self) -> None:
         # Native code is loaded when there are many contexts that are saved or set.
@@ -325,21 +327,23 @@ class Machine(BaseMachine):
             self._position.interrupt(pc)
             state.fprs |= FPRS_FEF
             return
+        if number == Trap.OPERATION and is_quad_store(word):
+            number = Trap.UNALIGNED  # if not done here, that is the reason
         if number == Trap.UNALIGNED and (data := faults.fp_store(self.cpu, word)) is not None:
             self._store(pc, faults.effective_address(self.cpu, word), data)
-            return
-        if number == Trap.PRIVILEGED_ACTION and self.program.machine is MachineKind.SPARCV8:
-            plain = faults.of_user_space(word)
-            if plain is not None:
-                self._code.patch(pc, plain)
-                self._position.interrupt(pc)
-                return
-        asi = faults.no_fault_load(self.cpu, word) if number == Trap.DATA_MISS else None
-        if asi is not None:
+        elif number == Trap.DATA_MISS and (asi := faults.no_fault_load(self.cpu, word)):
             self._on_no_fault_load(pc, word, asi)
-            return
-        self._position.interrupt(pc)
-        self._on_fault(faults.trap_fault(number, self.cpu, pc, word))
+        elif number == Trap.PRIVILEGED_ACTION and (plain := self._of_user_space(word)):
+            self._code.patch(pc, plain)
+            self._position.interrupt(pc)
+        else:
+            self._position.interrupt(pc)
+            self._on_fault(faults.trap_fault(number, self.cpu, pc, word))
+
+    def _of_user_space(self, word: int) -> int | None:
+        # LEON3's Linux has users' atomic instructions in a space that is privileged to V9.
+        is_v8 = self.program.machine is MachineKind.SPARCV8
+        return faults.of_user_space(word) if is_v8 else None
 
     def _store(self, pc: int, address: int, data: Sequence[bytes]) -> None:
         try:

@@ -288,11 +288,6 @@ def _mode(s: State) -> int:
     return s.fsr >> 30 & 3
 
 
-def _word(op3: int, opf: int, rd: str, one: str, two: str) -> int:
-    numbers = _PLACES[rd][2], _PLACES[one][0], _PLACES[two][1]
-    return format3(2, op3, numbers[0], numbers[1] if opf > 0x3F else 0, opf << 5 | numbers[2])
-
-
 _Compute = Callable[[State], Result]
 
 
@@ -311,7 +306,7 @@ def _binary(name: str, opf: int, function: Binary) -> Iterator[Instruction]:
             function, _get(s, f, 0), _get(s, f, 1), FORMATS[f], _mode(s)
         )
         word = format3(2, 0x34, _PLACES[form][2], _PLACES[form][0], (opf | number) << 5 | 4)
-        yield Instruction(name + form, word, _effect(form, compute))
+        yield Instruction(name + form, word, _effect(form, compute), source=form)
 
 
 def _widened(s: State, form: str, target: str) -> Result:
@@ -326,7 +321,7 @@ def _widened(s: State, form: str, target: str) -> Result:
 
 def _unary(opf: int, name: str, source: str, target: str, compute: _Compute) -> Instruction:
     word = format3(2, 0x34, _PLACES[target][2], 0, opf << 5 | _PLACES[source][1])
-    return Instruction(name, word, _effect(target, compute))
+    return Instruction(name, word, _effect(target, compute), source=source)
 
 
 def arithmetic() -> Iterator[Instruction]:
@@ -338,7 +333,7 @@ def arithmetic() -> Iterator[Instruction]:
     for name, opf, form, target in (("fsmuld", 0x69, "s", "d"), ("fdmulq", 0x6E, "d", "q")):
         word = format3(2, 0x34, 8, _PLACES[form][0], opf << 5 | 4)
         compute = lambda s, f=form, t=target: _widened(s, f, t)  # noqa: E731
-        yield Instruction(name, word, _effect(target, compute))
+        yield Instruction(name, word, _effect(target, compute), source=form)
     for number, form in enumerate("sdq", 0x29):
         root = lambda s, f=form: square_root(_get(s, f, 1), FORMATS[f], _mode(s))  # noqa: E731
         yield _unary(number, "fsqrt" + form, form, form, root)
@@ -387,7 +382,7 @@ def compares() -> Iterator[Instruction]:
             for fcc in range(4):
                 word = format3(2, 0x35, fcc, _PLACES[form][0], opf << 5 | 4)
                 name = f"fcmp{'e' * signals}{form} %fcc{fcc}"
-                yield Instruction(name, word, _comparing(form, signals, fcc))
+                yield Instruction(name, word, _comparing(form, signals, fcc), source=form)
 
 
 def _comparing(form: str, signals: bool, fcc: int) -> Effect:
@@ -419,13 +414,15 @@ def conditional_moves() -> Iterator[Instruction]:
                 at = 10 if fcc == 0 else 30 + 2 * fcc
                 word = format3(2, 0x35, rd, condition, (fcc << 6 | number) << 5 | 4)
                 test = lambda s, c=condition, p=at: holds_floating(c, s.fsr >> p & 3)  # noqa: E731
-                yield Instruction(f"fmov{form}{condition} %fcc{fcc}", word, _moving(form, test))
+                name = f"fmov{form}{condition} %fcc{fcc}"
+                yield Instruction(name, word, _moving(form, test), source=form)
             for select, at in ((4, 0), (6, 4)):
                 word = format3(2, 0x35, rd, condition, (select << 6 | number) << 5 | 4)
                 test = lambda s, c=condition, p=at: holds(c, s.ccr >> p & 15)  # noqa: E731
                 name = f"fmov{form}{condition} {'xcc' if at else 'icc'}"
-                yield Instruction(name, word, _moving(form, test))
+                yield Instruction(name, word, _moving(form, test), source=form)
         for condition in (1, 2, 3, 5, 6, 7):
             word = format3(2, 0x35, rd, RS1, (condition << 5 | 4 + number) << 5 | 4)
             test = lambda s, c=condition: register_holds(c, s.integers[0])  # noqa: E731
-            yield Instruction(f"fmovr{form}{condition}", word, _moving(form, test))
+            name = f"fmovr{form}{condition}"
+            yield Instruction(name, word, _moving(form, test), source=form)

@@ -27,6 +27,7 @@ class Instruction:
     effect: Effect
     of_memory: bool = False
     of_32_bits: bool = False
+    source: str = ""  # the format of its floating-point operands: s, d or q
 
 
 def signed(value: int, bits: int) -> int:
@@ -204,7 +205,7 @@ def holds(condition: int, codes: int) -> bool:
 
 
 def holds_floating(condition: int, relation: int) -> bool:
-    """Whether a floating-point condition holds; relation 0 to 3: equal, less, greater, unordered."""
+    """Whether a floating-point condition holds: of 0 to 3, equal, less, greater, unordered."""
     tests = ((), (1, 2, 3), (1, 2), (1, 3), (1,), (2, 3), (2,), (3,))
     return (relation in tests[condition & 7]) != bool(condition & 8)
 
@@ -337,7 +338,7 @@ def _plain_accesses(little: bool) -> Iterator[tuple[int, str, Effect]]:
 
 
 def memory() -> Iterator[Instruction]:
-    """Loads, stores and exchanges, also in the spaces that programs may name, and VIS's short ones."""
+    """Loads, stores and exchanges, also in the spaces of programs, and VIS's short ones."""
     for number, name, effect in _plain_accesses(False):
         rd = 8 if number >= 0x20 else RD
         yield Instruction(name, format3(3, number, rd, RS1, 0), effect, True)

@@ -17,7 +17,7 @@ from simprof.simulator.machine.machine import Machine
 from tests.oracles import floating, instructions, vis
 from tests.oracles.instructions import Instruction
 from tests.support.instruction_bench import MEMORY, ROWS, State, format3, run_words
-from tests.support.tiny_programs import ENTRY, program_file
+from tests.support.tiny_programs import DATA, ENTRY, program_file
 
 STATES = 40  # for each instruction
 _EDGES = (0, 1, 0x7F, 0x80, 0xFF, 0xFF00, 0x7FFF, 0x8000, 0xFFFF)
@@ -61,6 +61,44 @@ def _share_memory(s: State) -> None:
     s.floats[6:] = [int.from_bytes(s.memory[at : at + 8], "big") for at in (0, 8)]
 
 
+def _real(draw: random.Random, form: floating.Format) -> int:
+    # Zeros, ends, infinities; NaNs of both kinds; numbers near 1, near the ends, any.
+    sign, kind = draw.choice((0, form.sign)), draw.random()
+    fraction = draw.getrandbits(form.fraction)
+    if kind < 0.15:
+        edges = (0, 1, form.infinity, form.infinity - 1, 1 << form.fraction)
+        return sign | draw.choice((*edges, form.bias << form.fraction))
+    if kind < 0.45:
+        payload = draw.choice((1, fraction & form.quiet - 1 or 1))
+        return sign | form.infinity | draw.choice((0, form.quiet)) | payload
+    if kind < 0.8:
+        exponent = form.bias + draw.randrange(-70, 70)
+        return sign | exponent << form.fraction | fraction & draw.choice((-1, -form.quiet))
+    if kind < 0.9:
+        ends = (0, 1, 2, form.fraction, form.top - 1, form.top - 2)
+        return sign | draw.choice(ends) << form.fraction | fraction
+    return draw.getrandbits(form.bits)
+
+
+def _floating_state(draw: random.Random, place: int, each: Instruction) -> State:
+    s = _state(draw, place, False)
+    s.integers[0] = draw.choice((0, 1, 1 << 63, s.integers[0]))
+    form = floating.FORMATS[each.source]
+    one, two = _real(draw, form), _real(draw, form)
+    if draw.random() < 0.2:
+        two = one ^ draw.choice((0, form.sign))
+    if form.bits == 32:  # %f1 and %f4
+        s.floats[0] = s.floats[0] & ~instructions.MASK32 | one
+        s.floats[2] = s.floats[2] & instructions.MASK32 | two << 32
+    elif form.bits == 64:
+        s.floats[0], s.floats[2] = one, two
+    else:
+        s.floats[:4] = [
+            each for value in (one, two) for each in (value >> 64, value & instructions.MASK64)
+        ]
+    return s
+
+
 def _check(
     tested: Sequence[Instruction],
     state: Callable[[random.Random, int, Instruction], State],
@@ -94,6 +132,35 @@ def test_integer_and_memory_instructions(kind: str, is64: bool, tmp_path: Path) 
     _check(tested, lambda draw, n, each: _state(draw, n, each.of_memory), tmp_path, is64)
 
 
+@pytest.mark.parametrize(
+    "kind", ["arithmetic", "conversions", "signs", "compares", "conditional_moves"]
+)
+def test_floating_point_instructions(kind: str, tmp_path: Path) -> None:
+    _check(list(getattr(floating, kind)()), _floating_state, tmp_path)
+
+
+@pytest.mark.parametrize("machine", list(MachineKind))
+def test_leon_linux_has_atomics_in_a_space_of_its_own(machine: MachineKind, tmp_path: Path) -> None:
+    path = tmp_path / "program"
+    number, trap = (1, 0x91D02010) if machine is not MachineKind.SPARCV9 else (1, 0x91D0206D)
+    words = (
+        DATA >> 10 | 0x05000000,  # sethi %hi(DATA), %g2
+        0x86102000,  # mov 0, %g3
+        0x8810202A,  # mov 42, %g4
+        format3(3, 0x3C, 4, 2, 0x0A << 5 | 3),  # casa [%g2] 10, %g3, %g4
+        format3(3, 0x00, 8, 2, 0),  # ld [%g2], %o0
+        0x82102000 | number,
+        trap,
+    )
+    path.write_bytes(program_file(machine, [data_word(each) for each in words]))
+    host = Host(tmp_path, program=path, stdin=b"", stdout=bytearray(), stderr=bytearray())
+    result = Machine(load(path), host=host).run()
+    if machine is MachineKind.SPARCV8:
+        assert (result.reason, result.status, result.instructions) == ("exit", 42, 7)
+    else:  # privileged to V9
+        assert (result.reason, result.status, result.instructions) == ("fault", 132, 3)
+
+
 @pytest.mark.parametrize("is64", [True, False])
 def test_vis(is64: bool, tmp_path: Path) -> None:
     tested = list(instructions.visual(is64))
@@ -113,7 +180,7 @@ def test_a_trap_with_the_number_that_stands_for_them_stays_a_trap(tmp_path: Path
     assert "software trap 0x7d" in result.fault.description
 
 
-@pytest.mark.parametrize("opf", sorted(set(range(512)) - set(vis.OPERATIONS))[::7] + [0x80, 0x81])
+@pytest.mark.parametrize("opf", [*sorted(set(range(512)) - set(vis.OPERATIONS))[::7], 128, 129])
 def test_what_is_not_vis_1_or_2_is_illegal_and_named(opf: int, tmp_path: Path) -> None:
     path = tmp_path / "program"
     word = format3(2, 0x36, 4, 2, opf << 5 | 3)
