@@ -28,7 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = tuple(ROOT / "docs" / name for name in ("tutorial.md", "cookbook.md", "PROFILES.md"))
+DOCUMENTS = tuple(
+    ROOT / "docs" / name for name in ("EXPERIMENTS.md", "tutorial.md", "cookbook.md", "PROFILES.md")
+)
 QUERIED = (ROOT / "docs" / "EXPERIMENTS.md",)
 QUERY = re.compile(r"^```sql\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SWEEP = re.compile(r"^    (simprof sweep (?:.*\\\n)*.*-o sweep\.db)$", re.MULTILINE)

@@ -45,7 +45,7 @@ _RESULTS = [
         "-q",
         "--quiet",
         is_flag=True,
-        help="No report and no progress: only what -o, --json and --report ask for. Errors stay.",
+        help="No report and no progress: only the files that other options ask for. Errors stay.",
     ),
 ]
 _RUN = [

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from simprof.profiler.profiles.measures import Attribution, Quality
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
 from simprof.profiler.profiles.tables import executed_paths
-from simprof.profiler.reports.display import group_digits, percent, plural, share, visible
+from simprof.profiler.reports.display import brief, group_digits, percent, plural, share
 from simprof.profiler.reports.tables import CellAlignment, Table, columns, grid, number, text
 from simprof.profiler.schemes.definition import Loss, ProfileKind
 from simprof.profiler.schemes.mode_options import measured_setting
 from simprof.profiler.schemes.registry import find
-from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.values import dataclass
 
 INSTRUCTION_BYTES = 4  # Every SPARC instruction is a word.
@@ -325,7 +324,7 @@ LOOPS_NAMED = 3  # Limited loops that reports name; all are in the JSON.
 def _limited_loops(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
     """Yield in which executed routines paths span fewer iterations than were asked for."""
     limited = [
-        f"{visible(demangle(routine.name))} {loop}"
+        f"{brief(routine.name)} {loop}"
         for routine in measurement.routines
         if routine.ran
         for loop in routine.limited_loops

@@ -9,7 +9,7 @@ from pathlib import Path
 from simprof.profiler.profiles.documents import result_head, this_simprof
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.tables import address_text
-from simprof.profiler.reports.display import percent, plural, visible
+from simprof.profiler.reports.display import percent, plural, readable, visible
 from simprof.profiler.reports.run_json import ending_object, program_object
 from simprof.profiler.reports.run_text import ending_text
 from simprof.profiler.reports.tables import (
@@ -95,7 +95,7 @@ def instrument_text(
 def _left_alone(made: Instrumented) -> Table | None:
     table = columns(name("routine"), text("why"))
     for routine, reason in made.left_names:
-        table.add_row(routine, reason)
+        table.add_row(readable(routine), reason)
     return table if made.left_names else None
 
 
@@ -207,7 +207,7 @@ def _left(result: Verification) -> Table | None:
     table = columns(name("routine"), number("instructions"), text("why"))
     known = {left for mode in result.modes for left in mode.left}
     for left in sorted(known, key=lambda left: (-left.instructions, left.routine, left.reason)):
-        table.add_row(left.routine, left.instructions or "-", left.reason)
+        table.add_row(readable(left.routine), left.instructions or "-", left.reason)
     return table if known else None
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+import click
 import pytest
 
+from simprof.profiler.commands.group import simprof as main
 from simprof.profiler.commands.help import meant
 from tests.support.cli import simprof
 
@@ -72,3 +76,14 @@ def test_a_beginning_means_all_that_begin_so() -> None:
     known = ["--source-dir", "--source", "--sort"]
     assert meant("--sour", known) == ["--source", "--source-dir"]
     assert meant("--so", ["--sort-by"]) == []
+
+
+def test_help_names_options_that_a_command_has() -> None:
+    """Texts that commands share name no option that one of them lacks."""
+    for name in ("run", "compare"):
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        known = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)}
+        quiet = next(each for each in command.params if "--quiet" in each.opts)
+        assert isinstance(quiet, click.Option)
+        assert set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", quiet.help or "")) <= known

@@ -291,6 +291,11 @@ def test_text_of_limited_loops() -> None:
         assert json.loads(run_json.render(made))["routines"][0]["limited_loops"] == "; ".join(
             map(str, found.limited_loops)
         )
+    mangled = "_ZNSt6vectorI" + "St6vectorI" * 9 + "i" + "E" * 9 + "E3fooEv"
+    long = replace(run, routines=(routine(name=mangled, limited_loops=limits[:1]),))
+    (line,) = [line for line in run_text.render(long, 400).splitlines() if told in line]
+    assert len(line) < 200
+    assert "_ZN" not in line
     unused = replace(run, routines=(routine(limited_loops=limits, activations=0),))
     assert told not in run_text.render(unused)
 
