@@ -102,6 +102,6 @@ def _pieces(truth: _Truth, split: frozenset[int]) -> Pieces:
     found = truth.pieces.get(split)
     if found is None:
         plan, reading = truth.plan, truth.reading
-        found = true_pieces(plan.cfg, decoded(plan, reading), split, reading.edges)
+        found = true_pieces(plan.cfg, decoded(plan, reading), split, reading.all_edges)
         truth.pieces[split] = found
     return found

@@ -178,6 +178,7 @@ def figures(key: str, setting: str, result: bytes) -> tuple[object, ...]:
     mode, _, _ = setting.partition(BEFORE_OPTION)
     scheme = registry.find(mode)
     lost = () if scheme is None else scheme.losses
+    nothing: dict[tuple[str, ...], int]
     nothing = {("lost", loss.name): 0 for loss in lost} if plain.get("base") else {}
     found = ((_value(plain, figure.place), figure.place) for figure in FIGURES)
     # A scheme that can lose something and lost nothing may leave it out of its result.

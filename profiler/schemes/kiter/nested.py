@@ -207,7 +207,7 @@ class NestedPlan(BasicPlan):
         partial: Counter[PathRecord] = Counter()
         for number, each in enumerate(self.regions):
             reading = each.plan.read(self._counters(number, counters))
-            for at, count in enumerate(reading.edges or ()):
+            for at, count in enumerate(reading.all_edges or ()):
                 if (edge := each.region.edges[at]) is not None:
                     edges[edge] = count
             paths |= {each.paths + path: count for path, count in reading.paths.items()}

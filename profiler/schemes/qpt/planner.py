@@ -288,7 +288,7 @@ class MergedPlan:
         """Derive the counts of the contracted graph, and from them those of the routine."""
         early = counters.early
         reading = self.inner.read(replace(counters, early=self.contraction.early(early)))
-        edges, blocks = reading.edges, reading.blocks
+        edges, blocks = reading.all_edges, reading.blocks
         if edges is not None:
             edges = self.contraction.edge_counts(edges, early)
         if blocks is not None and edges is not None:
