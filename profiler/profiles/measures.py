@@ -181,7 +181,7 @@ def attribute(
     """
     split = {*exact.cut_edges, *ends_of_paths(judged)}
     return compare_paths(
-        judged.cfg, decoded(exact, truth), decoded(judged, read), split, truth.edges
+        judged.cfg, decoded(exact, truth), decoded(judged, read), split, truth.all_edges
     )
 
 
