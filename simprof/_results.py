@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from simprof.profiler.reports.html.frontier import SchemePoint
+
+WIDE = 11.0, 5.5  # Inches of a picture with many names
 TOP = 10  # Rows that a notebook shows, and bars in a plot
 
 
@@ -185,7 +188,7 @@ class Comparison:
         """
         from simprof.profiler.reports.html.frontier import best_of, points
 
-        axes = pyplot().subplots()[1] if ax is None else ax
+        axes = pyplot().subplots(figsize=WIDE)[1] if ax is None else ax
         schemes = sorted(points(tuple(self.measurements.items())), key=lambda each: each.overhead)
         best = best_of(schemes)
         axes.set_xscale("function", functions=(_root, _square))
@@ -194,13 +197,9 @@ class Comparison:
             axes.scatter(*places, color=color, zorder=3)
         steps = [*((100 * each.overhead, 100 * each.accuracy) for each in best)]
         axes.step(*zip(*steps, strict=True), where="post", linestyle="--", color="C0")
-        for number, each in enumerate(schemes):
-            # beside each other on the line of exact schemes: above and below by turns
-            away = 8 if number % 2 else -14
-            place = 100 * each.overhead, 100 * each.accuracy
-            axes.annotate(each.name, place, (0, away), textcoords="offset points", ha="center")
         axes.set_xlim(left=0)
         axes.set_ylim(0, 110)
+        _label_points(axes, schemes)
         axes.set_xlabel("overhead, % of the program's own instructions")
         axes.set_ylabel("accuracy, %")
         return axes
@@ -232,6 +231,33 @@ class Comparison:
             return html_table("no schemes", columns, rows)
         title = f"{first.program.file}: {first.base:,} instructions"
         return html_table(title, columns, rows)
+
+
+def _label_points(axes: Axes, schemes: Sequence[SchemePoint]) -> None:
+    """Write each scheme's name where nothing else is: where the picture of pages has it."""
+    from simprof.profiler.reports.html.frontier import HEIGHT, LEFT, RIGHT, TOP, WIDTH, frontier
+
+    made = frontier(schemes)
+    if made is None:  # fewer than two
+        for each in schemes:
+            axes.annotate(each.name, (100 * each.overhead, 100 * each.accuracy))
+        return
+    across, upwards = WIDTH + RIGHT, HEIGHT + TOP
+    axes.set_xlim(0, 100 * made.most * (across / WIDTH) ** 2)
+    axes.set_ylim(0, 100 * upwards / HEIGHT)
+    axes.set_yticks(range(0, 101, 25))
+    box = axes.get_window_extent().transformed(axes.figure.dpi_scale_trans.inverted())
+    # The picture's units are points where the axes are as large as it.
+    scale = 72 * min(box.width / across, box.height / upwards)
+    for scheme, label in zip(schemes, made.labels, strict=True):
+        axes.annotate(
+            label.name,
+            (100 * scheme.overhead, 100 * scheme.accuracy),
+            ((label.at[0] - LEFT) / across, 1 - label.at[1] / upwards),
+            textcoords="axes fraction",
+            fontsize=min(10.0, 10 * scale),
+            arrowprops={"arrowstyle": "-", "color": "#ddd"} if label.is_apart else None,
+        )
 
 
 def _root(numbers: Any) -> Any:

@@ -70,6 +70,8 @@ def export_command(
         source = ExportSource(measurement, profile, elf, table, SourceFiles(moved), told)
         content = export(find(form), source)
     outputs.write_notes((*notes(find(form), source), *source.unused_directories))
+    if output != STANDARD_STREAM and not output.name.endswith(ending := find(form).ending):
+        outputs.write_notes([f"{output}: name it *{ending} for its reader to find it"])
     if output == STANDARD_STREAM:
         streams.write_bytes(streams.STDOUT, content)
     else:

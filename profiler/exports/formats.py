@@ -48,6 +48,7 @@ class ExportFormat:
     # Whether a file of some routines says nothing of the others. Coverage would call them
     # unexecuted, and call trees and totals have them in them.
     by_routine: bool = False
+    ending: str = ""  # How the names of files must end for their reader to find them
 
     @property
     def writer(self) -> Writer:
@@ -115,6 +116,7 @@ _ENTRIES = (
         "coverage in the JSON of `gcov --json-format`, for gcovr",
         "coverage_formats:write_gcov",
         needs=_COVERAGE,
+        ending=".gcov.json.gz",
     ),
     ExportFormat(
         "graphml",

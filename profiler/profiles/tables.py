@@ -3,7 +3,7 @@
 All that shows rows reads these: `show` as text, CSV and JSON, `run --json`, `export` as CSV and
 Parquet, data frames. A column has one name, one unit and one meaning everywhere:
 
-entered                      activations of a routine
+entered                      activations of a routine, re-entries not counted
 executions                   how often an edge, a path or a block was executed
 instructions                 those of the program itself that were executed there, in all
 instructions_per_execution   those of one execution of a path or a block
@@ -195,7 +195,7 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
         "routines": (
             *_ROUTINE,
             _text("alias", "the other name by which --routine selected it"),
-            _whole("entered", "activations"),
+            _whole("entered", "activations, re-entries not counted"),
             _INSTRUCTIONS,
             _SHARE,
             _ADDED,
@@ -236,7 +236,7 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
         ),
         "paths": (
             *_ROUTINE,
-            _long("path", "path number; empty: it has none (partial paths)"),
+            _long("path", "path number; empty: partial, or iterations of a loop of one block"),
             _EXECUTIONS,
             _INSTRUCTIONS,
             _LENGTH,
@@ -421,9 +421,38 @@ def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
         yield edge.source, edge.target, *how, address, *_source_cells(line)
 
 
+class LoopIterations(PathCount):
+    """Iterations of a loop of one block that are on no path; they have no number."""
+
+    __slots__ = ()
+
+
+def listed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> tuple[PathCount, ...]:
+    """Return a routine's paths, and iterations of loops of one block where these are on no path.
+
+    `pp` counts such an iteration as an edge (EPP 4.1). With them, all paths of a routine execute
+    what the routine does.
+    """
+    own = [path for path in routine.path_counts if not measurement.is_of_another_run(path)]
+    # What is on no path tells: iterations are left out of all paths of a routine, or of none.
+    rest = routine.instructions - sum(path.count * path.instructions for path in own)
+    loops = _loops_of_one_block(routine) if rest > 0 and routine.path_counts else []
+    whole = rest == sum(loop.count * loop.instructions for loop in loops)
+    return (*routine.path_counts, *(loops if whole else ()))
+
+
+def _loops_of_one_block(routine: RoutineProfile) -> list[LoopIterations]:
+    sizes = {each.name: each.instructions for each in routine.block_counts}
+    return [
+        LoopIterations(None, edge.count, sizes[edge.source], (edge.source.start,), (), False, (at,))
+        for at, edge in enumerate(routine.edge_counts)
+        if edge.source == edge.target and edge.count and edge.source in sizes
+    ]
+
+
 def _path_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator[Row]:
     alike = Counter(path.shape for path in routine.path_counts)
-    for path in routine.path_counts:
+    for path in listed_paths(measurement, routine):
         # What an edge profile of another run determines executes nothing in this run, as far as
         # is known.
         elsewhere = measurement.is_of_another_run(path)

@@ -7,7 +7,6 @@ ranked among those of this run, but have a table of their own (`path_parts`).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -15,8 +14,10 @@ from typing import NamedTuple, TypeVar
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import (
+    LoopIterations,
     block_counts,
     known_line,
+    listed_paths,
     loop_marks,
     path_blocks,
     path_lines,
@@ -35,26 +36,23 @@ AROUND = "(around loops)"
 
 
 class ExecutedPath(NamedTuple):
-    """A path, its routine, and how many instructions its executions executed (`flow`).
-
-    `is_turn`: it is an iteration of a loop of one block, which the mode counts as an edge.
-    """
+    """A path, its routine, and how many instructions its executions executed (`flow`)."""
 
     flow: int
     routine: RoutineProfile
     path: PathCount
-    is_turn: bool = False
 
     @property
     def remark(self) -> str:
         """What is to be said behind its blocks or lines."""
-        marks = [ITERATIONS] * self.is_turn + [UNFINISHED] * self.path.partial
-        return "".join(f" {mark}" for mark in (*marks, *path_marks(self.path)))
+        marks = [UNFINISHED] * self.path.partial + path_marks(self.path)
+        return "".join(f" {mark}" for mark in marks)
 
 
 def path_marks(path: PathCount) -> list[str]:
     """Return what is to be said of any path, but that it is unfinished."""
-    marks = [AROUND] * bool(path.collapsed) + loop_marks(path.start, path.end)
+    marks = [ITERATIONS] * isinstance(path, LoopIterations) + [AROUND] * bool(path.collapsed)
+    marks += loop_marks(path.start, path.end)
     return [*marks, *[INFERRED] * path.inferred, *[SHORTENED] * path.shortened]
 
 
@@ -67,42 +65,16 @@ def _ranked_paths(measurement: RunMeasurement) -> list[ExecutedPath]:
     ranked = [
         ExecutedPath(path.count * path.instructions, routine, path)
         for routine in measurement.routines
-        for path in routine.path_counts
+        for path in listed_paths(measurement, routine)
         if path.count
     ]
     return sorted(ranked, key=lambda each: (-each.flow, each.routine.address))
 
 
 def hot_flow(measurement: RunMeasurement) -> list[ExecutedPath]:
-    """Return the executed paths, and iterations of loops of one block where these are on no path.
-
-    `pp` counts such an iteration as an edge (EPP 4.1).
-    """
+    """Return the paths that this run executed, hottest first."""
     ranked = _ranked_paths(measurement)
-    paths = [each for each in ranked if not measurement.is_of_another_run(each.path)]
-    on_paths: Counter[int] = Counter()
-    for each in paths:
-        on_paths[each.routine.address] += each.flow
-    turns = []
-    for routine in measurement.routines:
-        # What is on no path tells: iterations are left out of all paths of a routine, or of none.
-        rest = routine.instructions - on_paths[routine.address]
-        if rest > 0:
-            loops = _loops_of_one_block(routine)
-            turns += loops if rest == sum(each.flow for each in loops) else []
-    return sorted([*paths, *turns], key=lambda each: (-each.flow, each.routine.address))
-
-
-def _loops_of_one_block(routine: RoutineProfile) -> list[ExecutedPath]:
-    sizes = {each.name: each.instructions for each in routine.block_counts}
-    found = []
-    for index, edge in enumerate(routine.edge_counts):
-        size = sizes.get(edge.source)
-        if edge.source == edge.target and edge.count and size is not None:
-            blocks = (edge.source.start,)
-            path = PathCount(None, edge.count, size, blocks, (), False, (index,))
-            found.append(ExecutedPath(edge.count * size, routine, path, is_turn=True))
-    return found
+    return [each for each in ranked if not measurement.is_of_another_run(each.path)]
 
 
 def _most_executed(
@@ -206,10 +178,11 @@ def _detailed_paths(
     table = layout.columns(*_path_columns(is_own), *heads)
     for each in shown:
         path = each.path
+        named = "partial" if path.partial else identifier(path.id)
         source = files.route(path_lines(path, measurement))
         table.add_row(
             *_path_cells(each, measurement, is_own),
-            "-" if each.is_turn else "partial" if path.partial else identifier(path.id),
+            "-" if isinstance(path, LoopIterations) else named,
             marked(each.routine),
             blocks_text(path) + (f"\n{source}" if source else "") + each.remark,
         )

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+import math
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -53,6 +54,7 @@ from simprof.profiler.experiments.tables.kiter import RUNTIME
 from simprof.profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import (
+    EXECUTED,
     Bars,
     Claim,
     Form,
@@ -900,6 +902,32 @@ def test_bars_are_as_high_as_their_numbers(report: TableReport) -> None:
     }  # fmt: skip
     assert found["a<b|c, X %: 50.0"] == pytest.approx(2 * found["b, X %: 25.0"], abs=0.11)
     assert max(found.values()) == found["a<b|c, X % (paper): 96.9"] <= pages.HEIGHT
+
+
+def test_published_bars_are_labelled_as_what_they_are_compared_with() -> None:
+    """Not as the column before theirs, which may be what was executed."""
+    columns = (
+        TableColumn("program", "program"),
+        TableColumn("x", "X %", Form.PERCENT),
+        TableColumn(f"x{EXECUTED}", "executed", Form.PERCENT),
+        TableColumn("x:paper", "(paper)", Form.PERCENT),
+    )
+    rows = (TableRow(("INT geometric mean", 50.0, 51.0, 96.9), "program", "INT"),)
+    table = ReportTable("t", "T", "P", "C.", columns, rows, bars=Bars(("x",), "y"))
+    texts = {text.partition(", ")[2] for _, text in bars_of(table)}
+    assert texts == {"X %: 50.0", "X % (paper): 96.9"}
+
+
+def test_names_below_bars_are_in_the_picture(report: TableReport) -> None:
+    """A name ends below its bars and leans to the left, as far as it is long."""
+    for name in ("a", "INT geometric mean", "a program of a long name, and a longer one"):
+        drawn = pages.plot(small(program_row(name, "INT", 1.0), bars=Bars(("x",), "y")))
+        assert drawn is not None
+        for x, row in drawn["names"]:
+            length = 6.5 * len(str(row.values[0]))
+            assert x - length * math.cos(math.radians(55)) >= drawn["start"]
+            lowest = drawn["names_at"] + length * math.sin(math.radians(55))
+            assert lowest + 4 <= drawn["height"]
 
 
 def test_bars_below_zero_and_on_a_logarithmic_scale() -> None:

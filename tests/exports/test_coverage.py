@@ -309,6 +309,19 @@ def test_gcovr_reads_gcov_json(exported: ExportSource, tmp_path: Path) -> None:
     assert functions["memset"] == 0
 
 
+def test_a_name_that_gcovr_does_not_find_is_noted(
+    pointers: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    profile = str(tmp_path / "p")
+    assert cli.run(["run", "-q", "--root", str(tmp_path), "-o", profile, str(pointers)]) == 0
+    export = ["export", "--format", "gcov", profile, "-o"]
+    note = "name it *.gcov.json.gz for its reader to find it"
+    for name, is_noted in (("app.gcov", True), ("app.gcov.json.gz", False)):
+        capfd.readouterr()
+        assert cli.run([*export, str(tmp_path / name)]) == 0
+        assert (f"{name}: {note}" in capfd.readouterr().err) == is_noted
+
+
 def test_gcov_json_has_the_fields_of_gcov(exported: ExportSource, tmp_path: Path) -> None:
     """Every field that gcov of this machine writes, apart from those of newer versions."""
     (tmp_path / "one.c").write_text("int main(int n, char **v) { return n > 1 ? 3 : 0; }\n")

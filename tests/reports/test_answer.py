@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 import simprof
 from simprof.profiler.commands import streams
 from simprof.profiler.profiles.profile import Guide, RunMeasurement
+from simprof.profiler.profiles.tables import LoopIterations, listed_paths, table
 from simprof.profiler.reports import comparison_report, hot_tables, listings, run_text
 from simprof.profiler.reports.display import ShortNames
 from simprof.profiler.reports.hot_tables import CodeKind, kind_of, kind_totals
+from simprof.profiler.reports.html.routines import hottest
 from simprof.profiler.reports.listings import RowChoice
 from simprof.profiler.reports.run_text import NO_LINES
 from simprof.simulator.binary.program import LineTable, Range, SourceLine
@@ -295,10 +298,25 @@ def test_hot_paths_of_pp_and_turns_of_loops_are_the_whole_run(
     """Turns of loops of one block are on no path of `pp`: with them, nothing is missing."""
     measurement = simprof.run(fixture_elf(name, "v9"), "pp", ["1"])
     rows = hot_tables.hot_flow(measurement)
-    assert any(row.is_turn for row in rows)
+    assert any(isinstance(row.path, LoopIterations) for row in rows)
     assert sum(row.flow for row in rows) == sum(each.instructions for each in measurement.routines)
     assert [row.flow for row in rows] == sorted((row.flow for row in rows), reverse=True)
-    turns = [row for row in rows if row.is_turn]
+    turns = [row for row in rows if isinstance(row.path, LoopIterations)]
     for row in turns:
         (edge,) = (row.routine.edge_counts[n] for n in row.path.edges)
         assert (edge.source, edge.count) == (edge.target, row.path.count)
+    # `show paths`, CSV and the page list the same, and a routine's rows add up to the routine.
+    listed = Counter[tuple[int, int]]()
+    executed = Counter[int]()
+    for one in measurement.routines:
+        for path in listed_paths(measurement, one):
+            listed[one.address, path.count * path.instructions] += path.count > 0
+            executed[one.address] += path.count * path.instructions
+        assert executed[one.address] == one.instructions
+        on_page = [isinstance(path, LoopIterations) for path in hottest(measurement, one)]
+        assert any(on_page) == any(row.routine is one for row in turns)
+    assert +listed == Counter((row.routine.address, row.flow) for row in rows)
+    of_table: Counter[str] = Counter()
+    for row in table(measurement, "paths").objects():
+        of_table[row["routine_address"]] += row["instructions"]
+    assert of_table == {f"{each.address:#x}": each.instructions for each in measurement.routines}

@@ -12,6 +12,7 @@ from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.pages import render_suite_page
 from simprof.profiler.experiments.suites.suite_file import load_suite
+from simprof.profiler.reports.html.summary import longest
 
 
 def body(page: str) -> ET.Element:
@@ -47,3 +48,11 @@ def test_a_page_that_cannot_be_written_is_found_out_before(
 ) -> None:
     assert run(["suite", "run", "micro", "--html", str(tmp_path / "no" / "page.html")]) == 125
     assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_the_bar_of_one_profile_is_a_share_of_base() -> None:
+    """Among several, the largest overhead has the longest bar."""
+    assert longest([0.25]) == 1.0
+    assert longest([2.5]) == 2.5
+    assert longest([0.25, 0.5]) == 0.5
+    assert longest([]) == 1.0

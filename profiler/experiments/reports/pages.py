@@ -26,6 +26,7 @@ from simprof.profiler.experiments.tables.table import (
 )
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.html import page
+from simprof.profiler.reports.html.summary import longest
 from simprof.simulator.values import dataclass
 
 CLASSES = {
@@ -59,6 +60,8 @@ def _kind(column: TableColumn) -> str:
 
 COLOURS = ("#3465a4", "#cc6633", "#4e9a06", "#75507b", "#a08000", "#555753")
 BAR, GAP, LEFT, TOP, HEIGHT, BOTTOM = 9, 10, 62, 34, 240, 110
+# Width of a letter, and how far a name of length 1 reaches to the left and down (at 55 degrees)
+LETTER, ACROSS, DOWN = 7, 0.58, 0.82
 PALE = 0.4
 TICKS = 5
 
@@ -135,21 +138,25 @@ def plot(table: ReportTable) -> dict[str, Any] | None:
         return None
     axis = _axis(numbers, bars)
     group = BAR * len(series) + GAP
+    names = [
+        (LEFT + GAP // 2 + position * group + (group - GAP) // 2, row)
+        for position, row in enumerate(table.made)
+    ]
+    reach = [(x, LETTER * len(str(row.values[0]))) for x, row in names]
     return {
         "title": table.title,
         "axis": bars.axis,
+        # Names lean to the left: long ones begin before everything else, and end below.
+        "start": min(0, *(math.floor(x - ACROSS * length) for x, length in reach)),
         "width": max(LEFT + group * len(table.made), LEFT + 320, *_legend_places(series)) + 20,
-        "height": TOP + HEIGHT + BOTTOM,
+        "height": TOP + HEIGHT + max(BOTTOM, *(20 + round(DOWN * size) for _, size in reach)),
         "left": LEFT,
         "middle": TOP + HEIGHT // 2,
         "ticks": [(round(axis.place(tick), 1), _tick(tick)) for tick in axis.ticks()],
         "baseline": None if bars.baseline is None else round(axis.place(bars.baseline), 1),
         "bars": list(_bars(series, axis, group)),
         "names_at": TOP + HEIGHT + 12,
-        "names": [
-            (LEFT + GAP // 2 + position * group + (group - GAP) // 2, row)
-            for position, row in enumerate(table.made)
-        ],
+        "names": names,
         "legend": [
             Box(x, 10, 10, 10, each.colour, each.paper, each.title)
             for x, each in zip(_legend_places(series), series, strict=False)
@@ -177,8 +184,8 @@ def _one(table: ReportTable, key: str, colour: int, *, paper: bool) -> Series:
     position = table.index(key)
     column = table.columns[position]
     title = column.title
-    if paper:
-        title = f"{table.columns[position - 1].title} (paper)"
+    if paper:  # behind its own column there may be one of what was executed
+        title = f"{table.columns[table.index(key.removesuffix(PAPER_COLUMN))].title} (paper)"
     values, texts = [], []
     for row in table.made:
         value = row.values[position]
@@ -233,8 +240,7 @@ def render_suite_page(
     basis: str,  # Which inputs and builds were run, in words
 ) -> str:
     """Return the page."""
-    overheads = [each.overhead for _, results in rows for each in results if not each.failed]
-    most = max(overheads, default=0.0) or 1.0
+    most = longest([each.overhead for _, found in rows for each in found if not each.failed])
     return page.render(
         "suite.html",
         title=f"simprof: suite {suite.name}",

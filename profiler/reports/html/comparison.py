@@ -10,7 +10,7 @@ from simprof.profiler.reports.comparison_report import NOTHING_REFUSED
 from simprof.profiler.reports.display import column, percent, plural, visible
 from simprof.profiler.reports.html import page
 from simprof.profiler.reports.html.frontier import frontier, points
-from simprof.profiler.reports.html.summary import BAR
+from simprof.profiler.reports.html.summary import BAR, longest
 from simprof.profiler.reports.mode_facts import NamedMeasurement
 from simprof.profiler.reports.run_text import ending_text, program_text
 from simprof.simulator.values import dataclass
@@ -61,7 +61,7 @@ def render(rows: Sequence[NamedMeasurement], refused: Mapping[str, str] = NOTHIN
 
 def _rows(rows: Sequence[NamedMeasurement]) -> list[SchemeRow]:
     every = [measurement for _, measurement in rows]
-    most = max(one.overhead for one in every) or 1.0
+    most = longest([one.overhead for one in every])
     numbers = (
         column([one.added for one in every]),
         column([mode_facts.increments(one) for one in every]),

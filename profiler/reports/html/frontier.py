@@ -51,6 +51,7 @@ class Frontier:
     line: str  # The path through those that are best
     across: tuple[tuple[float, str], ...]  # Ticks of the overhead
     upwards: tuple[tuple[float, str], ...]  # Those of the accuracy
+    most: float  # The overhead at the right end of the axis
     left: int = LEFT
     top: int = TOP
     bottom: int = TOP + HEIGHT
@@ -84,6 +85,7 @@ def frontier(schemes: Sequence[SchemePoint]) -> Frontier | None:
         _stairs(corners),
         tuple((place(tick, 0)[0], f"{100 * tick:.3g} %") for tick in ticks),
         tuple((place(0, tick / 4)[1], f"{25 * tick} %") for tick in range(5)),
+        max(most, ticks[-1]),
     )
 
 

@@ -13,6 +13,7 @@ from simprof.profiler.graphs.paths import PathEnd
 from simprof.profiler.profiles.lines import SourceCounts
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles
+from simprof.profiler.profiles.tables import LoopIterations, listed_paths
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.reports.code_text import NO_ACTIONS, WHERE
 from simprof.profiler.reports.display import identifier, visible
@@ -106,14 +107,17 @@ def hottest(measurement: RunMeasurement, routine: RoutineProfile) -> list[PathCo
 
     Those whose counts are of another run come last.
     """
-    ranked = [path for path in routine.path_counts if path.count]
+    ranked = [path for path in listed_paths(measurement, routine) if path.count]
     ranked.sort(key=lambda path: -path.count * path.instructions)
     return sorted(ranked, key=measurement.is_of_another_run)[:MOST_PATHS]
 
 
 def path_name(path: PathCount) -> str:
     """Return what the page calls a path."""
-    return " ".join(["partial" if path.partial else identifier(path.id), *path_marks(path)])
+    named = ["partial" if path.partial else identifier(path.id)]
+    if isinstance(path, LoopIterations):
+        named = []
+    return " ".join([*named, *path_marks(path)])
 
 
 def detail(

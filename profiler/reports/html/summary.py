@@ -38,9 +38,15 @@ class Summary:
     sha256: str
 
 
+def longest(overheads: Sequence[float]) -> float:
+    """Return the overhead that the longest bar stands for: the largest, of one at least 100 %."""
+    most = max(overheads, default=0.0) or 1.0
+    return most if len(overheads) > 1 else max(most, 1.0)
+
+
 def summaries(runs: Sequence[ReportRun]) -> list[Summary]:
     """Return what is said of each run."""
-    most = max((run.measurement.overhead for run in runs), default=0.0) or 1.0
+    most = longest([run.measurement.overhead for run in runs])
     base = column([run.measurement.base for run in runs])
     added = column([run.measurement.added for run in runs])
     return [
