@@ -229,9 +229,9 @@ class SourceCounts:
             holders.update(dict.fromkeys(code.executions, number))
         found = []
         for copy in (each for each in self._inlining.copies if each.entry in holders):
-            number, line = holders[copy.entry], SourceLine(copy.file, copy.line)
-            if not (copy.file and copy.line):
-                line = self.line_at(copy.entry)  # which may be that of a routine inlined into it
+            number, line = holders[copy.entry], self.line_at(copy.entry)
+            if copy.file and copy.line:  # the instruction's may be of a routine inlined into it
+                line = SourceLine(copy.file, copy.line)
             executions = self.routines[number].executions
             inside = chain(*(range(span.start, span.end, 4) for span in copy.ranges))
             base = sum(executions.get(address, 0) for address in inside)
