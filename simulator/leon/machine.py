@@ -277,6 +277,9 @@ class LeonMachine(BaseMachine):
                 f"{self.program.path}: the instruction {word:#010x} at {pc:#x} refers to a device: "
                 "use loads and stores of the integer unit"
             )
+        if effective_address(self.cpu, word) % access_size(word):
+            self._trap(TrapType.NOT_ALIGNED)
+            return
         self._now = self.instructions - ((position.block_end - pc) >> 2) + self._idle
         try:
             self._send(lambda: do_access(self.cpu, word, self._bus))

@@ -13,6 +13,9 @@ from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory, Protection
 from simprof.simulator.linux.descriptors import OpenFile
 from simprof.simulator.linux.guest import Guest
+from simprof.simulator.linux.outside import USER
+from simprof.simulator.linux.sandbox import PROCESS_ID
+from simprof.simulator.linux.signals import SI_USER, SignalInfo
 from simprof.simulator.values import dataclass
 
 MAX_IO = 0x7FFF_E000  # most bytes that one call moves, as on Linux
@@ -94,7 +97,7 @@ def write(guest: Guest, data: bytes, file: OpenFile, offset: int | None) -> int:
     try:
         return file.write(data) if offset is None else file.write_at(data, offset)
     except BrokenPipeError:
-        guest.raise_signal(_SIGPIPE)
+        guest.raise_signal(SignalInfo(_SIGPIPE, SI_USER, None, PROCESS_ID, USER))
         raise
 
 

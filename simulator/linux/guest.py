@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from simprof.simulator.cpu.address_space import AddressSpace
-from simprof.simulator.linux.signals import SignalState
+from simprof.simulator.linux.signals import SignalInfo, SignalState
 from simprof.simulator.values import dataclass
 
 
@@ -125,7 +125,7 @@ class GuestThreads(Protocol):
     def wake(self, number: int, result: int) -> None:
         """Let a waiting thread's call return `result`."""
 
-    def send(self, number: int, signal: int) -> None:
+    def send(self, number: int, info: SignalInfo) -> None:
         """Make a signal pending for one thread that is alive."""
 
 
@@ -156,8 +156,8 @@ class Guest(Protocol):
     def stack_pointer(self) -> int:
         """%sp with the 64-bit stack bias removed."""
 
-    def raise_signal(self, number: int) -> None:
-        """Make signal `number` pending from `kill` (si_code SI_USER, own pid)."""
+    def raise_signal(self, info: SignalInfo) -> None:
+        """Make a signal pending for any thread."""
 
     def suspend(self, mask: int) -> None:
         """Block `mask` until the pending signal has been handled (rt_sigsuspend)."""

@@ -10,6 +10,7 @@ from simprof.simulator.cpu.address_space import Protection
 from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.process import CLOCK_TICKS, PARENT_ID
 from simprof.simulator.linux.sandbox import PROCESS_ID
+from simprof.simulator.linux.signals import MOST_QUEUED
 from simprof.simulator.linux.structures import SECOND
 from simprof.simulator.linux.task import UPTIME, Task
 
@@ -19,7 +20,6 @@ _SIGCHLD: Final = 20
 _USUAL_PRIORITY: Final = 20
 _NO_LIMIT: Final = (1 << 64) - 1
 _DESCRIPTORS: Final = 64  # that the kernel makes room for at first
-_QUEUE: Final = 1024  # signals that may wait
 
 
 # What depends on the machine there follows from the program's run here, so that it is the same
@@ -64,7 +64,7 @@ class _Sizes:
             self.all += size
 
 
-def _signal_masks(task: Task) -> tuple[int, int, int, int]:
+def _signal_masks(task: Task) -> tuple[int, int, int]:
     signals, ignored, caught = task.guest.signals, 0, 0
     for number in range(1, _SIGNALS + 1):
         handler = signals.action(number).handler
@@ -72,12 +72,12 @@ def _signal_masks(task: Task) -> tuple[int, int, int, int]:
             ignored |= 1 << (number - 1)
         elif handler:
             caught |= 1 << (number - 1)
-    return signals.pending, signals.blocked, ignored, caught
+    return signals.blocked, ignored, caught
 
 
 def _status(task: Task) -> bytes:
     sizes = _Sizes(task)
-    pending, blocked, ignored, caught = _signal_masks(task)
+    signals, (blocked, ignored, caught) = task.guest.signals, _signal_masks(task)
     users = "\t".join([str(USER)] * 4)
     memory = {
         **dict.fromkeys(("VmPeak", "VmSize"), sizes.all),
@@ -104,9 +104,9 @@ def _status(task: Task) -> bytes:
         "Groups": " ",
         **{name: f"{size // 1024:8} kB" for name, size in memory.items()},
         "Threads": len(task.guest.threads.alive),
-        "SigQ": f"0/{_QUEUE}",
-        "SigPnd": f"{0:016x}",
-        "ShdPnd": f"{pending:016x}",
+        "SigQ": f"{signals.queued}/{MOST_QUEUED}",
+        "SigPnd": f"{signals.own_pending:016x}",
+        "ShdPnd": f"{signals.shared_pending:016x}",
         "SigBlk": f"{blocked:016x}",
         "SigIgn": f"{ignored:016x}",
         "SigCgt": f"{caught:016x}",
@@ -123,7 +123,7 @@ def _status(task: Task) -> bytes:
 
 def _stat(task: Task) -> bytes:
     sizes = _Sizes(task)
-    masks = (mask & 0x7FFFFFFF for mask in _signal_masks(task))
+    masks = (mask & 0x7FFFFFFF for mask in (task.guest.signals.pending, *_signal_masks(task)))
     ticks = task.cpu_time // (SECOND // CLOCK_TICKS)
     started = UPTIME // (SECOND // CLOCK_TICKS)
     fields = (

@@ -86,6 +86,9 @@ SA_NODEFER = 0x20
 SS_ONSTACK, SS_DISABLE = 1, 2
 UNBLOCKABLE = 1 << (Signal.KILL - 1) | 1 << (Signal.STOP - 1)
 _WORD = (1 << 64) - 1
+SIGINFO_SIZE = 128
+_FIRST_REAL_TIME = 32
+MOST_QUEUED = 1024  # signals that may wait
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,38 @@ class SignalInfo:
     address: int | None = None
     process: int = 0
     user: int = 0
+    queued: bytes | None = None  # What follows in siginfo, as sigqueue gives it, in place of these
+
+
+def siginfo(info: SignalInfo, is64: bool) -> bytes:
+    """Encode siginfo_t (128 bytes)."""
+    word, place = ("Q", 16) if is64 else ("I", 12)
+    data = struct.pack(">iii", info.number, 0, info.code).ljust(place, b"\0")
+    if info.queued is not None:
+        data += info.queued
+    elif info.address is not None:
+        data += struct.pack(f">{word}", info.address & (1 << (64 if is64 else 32)) - 1)
+    else:
+        data += struct.pack(">II", info.process, info.user)
+    return data.ljust(SIGINFO_SIZE, b"\0")
+
+
+def parse_siginfo(number: int, data: bytes, is64: bool) -> SignalInfo:
+    """Decode siginfo_t, of which the number counts that is given beside it."""
+    _, _, code = struct.unpack_from(">iii", data)
+    return SignalInfo(number, code, queued=data[16 if is64 else 12 :])
+
+
+def _added(queue: tuple[SignalInfo, ...], info: SignalInfo) -> tuple[SignalInfo, ...]:
+    """Return pending signals with another one."""
+    # Real-time signals wait each, up to a limit; of others the first alone.
+    is_first = all(each.number != info.number for each in queue)
+    several = info.number >= _FIRST_REAL_TIME and len(queue) < MOST_QUEUED
+    return (*queue, info) if is_first or several else queue
+
+
+def _mask(queue: tuple[SignalInfo, ...]) -> int:
+    return sum({1 << (info.number - 1) for info in queue})
 
 
 @dataclass(frozen=True)
@@ -107,6 +142,10 @@ class ThreadSignals:
     pending: tuple[SignalInfo, ...] = ()
     alternate: AlternateStack = field(default_factory=AlternateStack)
 
+    def with_signal(self, info: SignalInfo) -> ThreadSignals:
+        """Return the same with one more signal pending."""
+        return replace(self, pending=_added(self.pending, info))
+
 
 class SignalState:
     """Signal state of the current thread, and what all threads share."""
@@ -115,33 +154,38 @@ class SignalState:
         # The mask of blocked signals, where native code finds it.
         self.words = np.zeros(1, np.uint64)
         self.alternate = AlternateStack()
-        self._own = 0
-        self._shared = 0
+        # What is pending for the thread, and for whichever takes it, in the order of arrival
+        self._own: tuple[SignalInfo, ...] = ()
+        self._shared: tuple[SignalInfo, ...] = ()
         self._actions: dict[int, SignalAction] = {}
-        self._senders: dict[int, SignalInfo] = {}
-        self._shared_senders: dict[int, SignalInfo] = {}
+
+    @property
+    def own_pending(self) -> int:
+        """Mask of the signals that are pending for the thread."""
+        return _mask(self._own)
+
+    @property
+    def shared_pending(self) -> int:
+        """Mask of the signals that are pending for any thread."""
+        return _mask(self._shared)
 
     @property
     def pending(self) -> int:
-        """Mask of the signals that are pending for the thread or for any of them."""
-        return self._own | self._shared
+        """Mask of both."""
+        return self.own_pending | self.shared_pending
 
-    @pending.setter
-    def pending(self, mask: int) -> None:
-        self._shared &= mask
-        self._own = mask & ~self._shared
+    @property
+    def queued(self) -> int:
+        """How many signals are pending."""
+        return len(self._own) + len(self._shared)
 
     def save(self) -> ThreadSignals:
         """Return what the current thread has for itself."""
-        own = tuple(info for number, info in self._senders.items() if self._own >> (number - 1) & 1)
-        return ThreadSignals(self.blocked, own, self.alternate)
+        return ThreadSignals(self.blocked, self._own, self.alternate)
 
     def load(self, saved: ThreadSignals) -> None:
         """Let a thread be the current one that has this for itself."""
-        self.blocked, self.alternate = saved.blocked, saved.alternate
-        self._own, self._senders = 0, {}
-        for info in saved.pending:
-            self.post(info)
+        self.blocked, self.alternate, self._own = saved.blocked, saved.alternate, saved.pending
 
     @property
     def blocked(self) -> int:
@@ -170,32 +214,40 @@ class SignalState:
     def post(self, info: SignalInfo, *, shared: bool = False) -> None:
         """Make a signal pending, for the current thread or, `shared`, for whichever takes it."""
         if shared:
-            self._shared |= 1 << (info.number - 1)
-            self._shared_senders[info.number] = info
-            return
-        self._own |= 1 << (info.number - 1)
-        self._senders[info.number] = info
+            self._shared = _added(self._shared, info)
+        else:
+            self._own = _added(self._own, info)
 
     def take(self) -> SignalInfo | None:
         """Take the first pending signal that is neither blocked nor ignored; None without."""
         while True:
-            number = self._first()
-            if number is None:
-                return None
-            senders = self._senders if self._own >> (number - 1) & 1 else self._shared_senders
-            info = senders.pop(number, SignalInfo(number, SI_USER))
-            self.pending &= ~(1 << (number - 1))
-            if not self.is_ignored(number):
+            info = self.take_of(~self.blocked)
+            if info is None or not self.is_ignored(info.number):
                 return info
 
-    def _first(self) -> int | None:
-        ready = self.pending & ~self.blocked
+    def take_of(self, mask: int) -> SignalInfo | None:
+        """Take the first pending signal of a mask, whether or not it is blocked; None without."""
+        # Lower numbers are first; of the same, the thread's own, and those that came earlier.
+        number = self._first(mask)
+        for queue in (self._own, self._shared):
+            for info in queue:
+                if info.number == number:
+                    rest = tuple(each for each in queue if each is not info)
+                    if queue is self._own:
+                        self._own = rest
+                    else:
+                        self._shared = rest
+                    return info
+        return None
+
+    def _first(self, mask: int) -> int | None:
+        ready = self.pending & mask
         return (ready & -ready).bit_length() if ready else None
 
     @property
     def restarts_call(self) -> bool:
         """Whether a call that a signal has interrupted begins again, if it is one that may."""
-        number = self._first()
+        number = self._first(~self.blocked)
         return number is None or bool(self.action(number).flags & SA_RESTART)
 
     def is_ignored(self, number: int) -> bool:
@@ -292,12 +344,7 @@ class FrameFormat:
         """Return a frame's bytes."""
         shape, data = self._shape, bytearray(FRAME_SIZE)
         data[: len(window)] = window
-        struct.pack_into(">iii", data, shape.info, info.number, 0, info.code)
-        place = shape.info + (16 if self._is64 else 12)
-        if info.address is not None:
-            struct.pack_into(f">{self._word}", data, place, info.address & self._mask)
-        else:
-            struct.pack_into(">II", data, place, info.process, info.user)
+        data[shape.info : shape.info + SIGINFO_SIZE] = siginfo(info, self._is64)
         self._pack_registers(data, registers)
         struct.pack_into(f">{self._word}", data, shape.fpu_pointer, address + shape.fpu)
         values = (*registers.fp, registers.fsr, registers.gsr, registers.fprs)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from simprof.simulator.cpu.address_space import GuestFault
 from simprof.simulator.isa.sparc import ERRNO
 from simprof.simulator.linux import guest, signals, structures
+from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.process import CLOCK_TICKS
 from simprof.simulator.linux.sandbox import PROCESS_ID, fail_if, failure
 from simprof.simulator.linux.task import (
@@ -248,7 +249,9 @@ class SignalCalls(CallGroup):
             "pause:": lambda: self._suspend(self._signals.blocked),
             "sigaltstack: p p": self._sigaltstack,
             "rt_sigreturn sigreturn:": self._sigreturn,
-            "kill rt_sigqueueinfo: i i": self._kill,
+            "kill: i i": self._kill,
+            "rt_sigqueueinfo: i i p": self._queue,
+            "rt_tgsigqueueinfo: i i i p": self._queue_to,
             "tkill: i i": self._send_to,
             "tgkill: i i i": self._tgkill,
         }
@@ -336,13 +339,11 @@ class SignalCalls(CallGroup):
 
     def _rt_sigtimedwait(self, wanted: int, info: int, timeout: int) -> int:
         # Without a pending signal of the set, the time-out passes at once.
-        acceptable = self._read_set(wanted) & self._signals.pending
-        if acceptable:
-            number = (acceptable & -acceptable).bit_length()
-            self._signals.pending &= ~(1 << (number - 1))
+        taken = self._signals.take_of(self._read_set(wanted))
+        if taken is not None:
             if info:
-                self._memory.write(info, struct.pack(">iii", number, 0, 0).ljust(128, b"\0"))
-            return number
+                self._memory.write(info, signals.siginfo(taken, self._task.is64))
+            return taken.number
         span = None
         if timeout:
             seconds, nanoseconds = self._task.timespec(timeout)
@@ -381,7 +382,24 @@ class SignalCalls(CallGroup):
         # 0, -1 and the negative own group all mean this process.
         fail_if(process not in (PROCESS_ID, 0, -1, -PROCESS_ID), errno.ESRCH)
         if self._checked(number):
-            self._guest.raise_signal(number)
+            self._guest.raise_signal(_sent(number, signals.SI_USER))
+
+    def _queue(self, process: int, number: int, info: int) -> None:
+        queued = self._queued(number, info)
+        fail_if(process != PROCESS_ID, errno.ESRCH)
+        if number:
+            self._guest.raise_signal(queued)
+
+    def _queue_to(self, process: int, thread: int, number: int, info: int) -> None:
+        queued = self._queued(number, info)
+        fail_if(process != PROCESS_ID or thread not in self._guest.threads.alive, errno.ESRCH)
+        if number:
+            self._guest.threads.send(thread, queued)
+
+    def _queued(self, number: int, info: int) -> signals.SignalInfo:
+        data = self._memory.read(info, signals.SIGINFO_SIZE)
+        fail_if(self._signals.queued >= signals.MOST_QUEUED, errno.EAGAIN)
+        return signals.parse_siginfo(self._checked(number), data, self._task.is64)
 
     def _tgkill(self, process: int, thread: int, number: int) -> None:
         fail_if(process != PROCESS_ID, errno.ESRCH)
@@ -391,14 +409,15 @@ class SignalCalls(CallGroup):
         threads = self._guest.threads
         fail_if(thread not in threads.alive, errno.ESRCH)
         if self._checked(number):
-            if threads.is_alone:
-                self._guest.raise_signal(number)
-            else:
-                threads.send(thread, number)
+            threads.send(thread, _sent(number, signals.SI_TKILL))
 
     def _checked(self, number: int) -> int:
         fail_if(not 0 <= number <= _HIGHEST, errno.EINVAL)
         return number
+
+
+def _sent(number: int, code: int) -> signals.SignalInfo:
+    return signals.SignalInfo(number, code, None, PROCESS_ID, USER)
 
 
 _CLOCK_THREAD = 3

@@ -203,6 +203,23 @@ def memory_fault(access: MemoryAccess, address: int, mapped: bool) -> FaultKind:
     return _segmentation_fault(f"{verb} {what} address {address:#x}", address, mapped)
 
 
+# A processor checks the alignment of an address before it looks for its page. Linux does loads and
+# stores of floating-point doubles and quads itself where they are at multiples of 4.
+_FP_WIDE = (0x22, 0x23, 0x26, 0x27, 0x32, 0x33, 0x36, 0x37)
+
+
+def unaligned_access(cpu: Cpu, word: int) -> FaultKind | None:
+    """Say what an access means that faults, if its address is not aligned; None where it is."""
+    op3 = _op3(word, 3)
+    access = LOADS_AND_STORES.get(op3) or LOADS_AND_STORES.get(op3 & ~0x10)
+    size = 0 if access is None else access.size
+    if op3 in _FP_WIDE or (op3 in (0x21, 0x25) and word >> 25 & 31 == 0):  # of %fsr: 32 bits
+        size = 4
+    if size == 0 or (address := effective_address(cpu, word)) % size == 0:
+        return None
+    return FaultKind(Signal.BUS, _BUS_ADRALN, "unaligned access", address)
+
+
 def _segmentation_fault(text: str, address: int, mapped: bool) -> FaultKind:
     code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
     return FaultKind(Signal.SEGV, code, text, address)

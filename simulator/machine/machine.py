@@ -263,6 +263,10 @@ class Machine(BaseMachine):
             return
         else:
             self._position.interrupt(pc)
+            unaligned = faults.unaligned_access(self.cpu, self._position.instruction(pc))
+            if unaligned is not None:
+                self._on_fault(unaligned)
+                return
         self._on_fault(faults.memory_fault(access, address, mapped), origin)
 
     # -- traps
@@ -501,9 +505,9 @@ class Machine(BaseMachine):
         """%sp with the 64-bit stack bias removed."""
         return int(self.cpu.window()[6] + self.cpu.stack_bias) & self.cpu.address_mask
 
-    def raise_signal(self, number: int) -> None:
+    def raise_signal(self, info: SignalInfo) -> None:
         """Make a signal pending, sent by the program itself."""
-        self.threads.send_to_any(number)
+        self.threads.send_to_any(info)
 
     def suspend(self, mask: int) -> None:
         """Block `mask` until the pending signal has been handled."""

@@ -189,17 +189,16 @@ class Threads:
             thread.outcome = Returned(result)
             self._make_ready(thread)
 
-    def send(self, number: int, signal: int) -> None:
+    def send(self, number: int, info: SignalInfo) -> None:
         """Make a signal pending for one thread."""
-        self._send(self._find(number), SignalInfo(signal, SI_TKILL, None, PROCESS_ID, USER))
+        self._send(self._find(number), info)
 
     def _send(self, thread: _Thread, info: SignalInfo) -> None:
         if thread.saved is None:
             self.signals.post(info)
             return
         signals = thread.saved.signals
-        others = tuple(each for each in signals.pending if each.number != info.number)
-        signals = replace(signals, pending=(*others, info))
+        signals = signals.with_signal(info)
         thread.saved = replace(thread.saved, signals=signals)
         # The signal ends a wait if the thread does not block it and it is not ignored.
         blocked = signals.blocked >> (info.number - 1) & 1
@@ -209,9 +208,9 @@ class Threads:
             thread.outcome = CallInterrupted(thread.restarts)
             self._make_ready(thread)
 
-    def send_to_any(self, signal: int) -> None:
+    def send_to_any(self, info: SignalInfo) -> None:
         """Make a signal pending for the whole program: a thread that does not block it takes it."""
-        bit, info = 1 << (signal - 1), SignalInfo(signal, SI_USER, None, PROCESS_ID, USER)
+        bit = 1 << (info.number - 1)
         others = [(each, each.saved.signals) for each in self._alive if each.saved is not None]
         takers = [thread for thread, signals in others if not signals.blocked & bit]
         if self.signals.blocked & bit and takers:

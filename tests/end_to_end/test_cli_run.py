@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from simprof.profiler.profiles.code_counts import code_counts
 from simprof.profiler.profiles.storage import load
 from tests.support.cli_run import WIDTHS, simprof
 from tests.support.turns import first, turns
@@ -151,6 +152,26 @@ def test_a_time_budget(fixture_elf: Find) -> None:
     assert time.perf_counter() - started < 15
     assert found["exit"]["reason"] == "timeout"
     assert_flow_is_conserved(found["edges"])
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("way", "status"), first(1, [("read", 139), ("stack", 139), ("abort", 134), ("unaligned", 138)])
+)
+def test_shares_of_a_failed_run_are_of_what_was_executed(
+    compile_c: Callable[..., Path], tmp_path: Path, way: str, status: int
+) -> None:
+    """Routines and their lines add up to base; paths are at most their routine."""
+    program = compile_c(ROOT / "tests/programs/faults.c", ("-O1",), width="v9")
+    saved = tmp_path / "profile"
+    limits = ("--stack-size", "64K")
+    found = run_json("--mode=pp", "-o", saved, *limits, program, "--", way, status=status)
+    profile, base = load(saved), found["instructions"]["base"]
+    assert sum(each.instructions for each in profile.routines) == base
+    for routine in profile.routines:
+        on_paths = sum(path.count * path.instructions for path in routine.path_counts)
+        assert on_paths <= routine.instructions
+        assert sum(code_counts(routine).executions.values()) == routine.instructions
 
 
 def test_ctrl_c_keeps_the_profile(fixture_elf: Find, tmp_path: Path) -> None:

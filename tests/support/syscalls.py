@@ -14,7 +14,7 @@ from simprof.simulator.linux.guest import (
     Outcome,
     Returned,
 )
-from simprof.simulator.linux.signals import SignalState
+from simprof.simulator.linux.signals import SignalInfo, SignalState
 from simprof.simulator.linux.syscalls import SystemCalls
 from simprof.simulator.linux.task import Task
 
@@ -38,8 +38,11 @@ class OneThread:
     def wake(self, number: int, result: int) -> None:
         raise AssertionError("nobody waits")
 
-    def send(self, number: int, signal: int) -> None:
-        raise AssertionError("a signal is for the whole process")
+    def __init__(self, raised: list[int]) -> None:
+        self.raised = raised
+
+    def send(self, number: int, info: SignalInfo) -> None:
+        self.raised.append(info.number)
 
 
 class PlainGuest:
@@ -54,9 +57,9 @@ class PlainGuest:
         self.space.start_break(0x900000)
         self.memory = self.space
         self.signals = SignalState()
-        self.threads: GuestThreads = OneThread()
-        self.instructions = 5_000_000
         self.raised: list[int] = []
+        self.threads: GuestThreads = OneThread(self.raised)
+        self.instructions = 5_000_000
         self.suspended: list[int] = []
         self.returns = 0
 
@@ -69,8 +72,8 @@ class PlainGuest:
     def write(self, address: int, data: bytes) -> None:
         self.memory.write(address, data)
 
-    def raise_signal(self, number: int) -> None:
-        self.raised.append(number)
+    def raise_signal(self, info: SignalInfo) -> None:
+        self.raised.append(info.number)
 
     def suspend(self, mask: int) -> None:
         self.suspended.append(mask)

@@ -19,6 +19,7 @@ from simprof.simulator.linux.guest import (
     Returned,
 )
 from simprof.simulator.linux.process import RandomBytes
+from simprof.simulator.linux.signals import SignalInfo
 from tests.support.syscalls import DATA, Kernel
 
 
@@ -336,7 +337,7 @@ def test_sending_and_waiting_for_signals(kernel: Kernel) -> None:
     kernel.fails("EINVAL", "kill", 1000, 65)
     with pytest.raises(UnsupportedError, match="waits forever"):
         kernel("pause")
-    kernel.guest.signals.pending |= 1 << 29
+    kernel.guest.signals.post(SignalInfo(30, 0))
     kernel.fails("EINTR", "rt_sigsuspend", kernel.put(bytes(8)), 8)
     assert kernel.guest.suspended == [0]
 

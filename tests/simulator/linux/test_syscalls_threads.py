@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from simprof.simulator.linux.signals import (
     SignalAction,
     SignalInfo,
     SignalState,
+    parse_siginfo,
+    siginfo,
 )
 from tests.support.syscalls import DATA, Kernel
 
@@ -125,6 +128,27 @@ def test_pending_signals_come_in_the_order_of_their_numbers_and_unblocked_only()
     assert [info.number for info in taken] == [Signal.SEGV, USR1, USR2]
     assert [info.code for info in taken] == [Signal.SEGV, USR1, USR2]
     assert state.pending == bit(Signal.FPE)
+
+
+def test_real_time_signals_queue_and_others_come_once() -> None:
+    state = SignalState()
+    for number in (USR1, 34, USR1, 34, 34):
+        state.set_action(number, SignalAction(handler=HANDLER))
+        state.post(SignalInfo(number, code=state.queued), shared=number == USR1)
+    assert (state.own_pending, state.shared_pending) == (bit(34), bit(USR1))
+    saved = state.save()
+    state.load(saved)
+    assert state.take_of(bit(USR2)) is None
+    taken = [info for info in iter(state.take, None) if info is not None]
+    assert [(info.number, info.code) for info in taken] == [(USR1, 0), (34, 1), (34, 2), (34, 3)]
+
+
+@pytest.mark.parametrize("is64", [False, True])
+def test_siginfo_holds_what_was_queued(is64: bool) -> None:
+    queued = struct.pack(">iii", 34, 0, -1).ljust(16 if is64 else 12, b"\0") + b"value" * 3
+    info = parse_siginfo(35, queued.ljust(128, b"\0"), is64)
+    assert (info.number, info.code) == (35, -1)
+    assert siginfo(info, is64) == struct.pack(">i", 35) + queued.ljust(128, b"\0")[4:]
 
 
 @pytest.mark.parametrize(
