@@ -14,12 +14,9 @@ from simprof.simulator.cpu.cpu_state import set_condition_codes
 from simprof.simulator.cpu.traps import ClockWord
 from simprof.simulator.linux.contexts import Contexts, InterruptedFrames
 from simprof.simulator.linux.guest import CallInterrupted, Outcome, Returned, Waits
-from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import PROCESS_ID
 from simprof.simulator.linux.signals import (
-    SI_TKILL,
-    SI_USER,
     SignalInfo,
     SignalState,
     ThreadSignals,
