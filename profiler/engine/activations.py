@@ -22,6 +22,7 @@ from simprof.profiler.engine.memory import (
     larger_table,
     put_row,
 )
+from simprof.profiler.engine.stacks import Stacks
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -138,6 +139,7 @@ class Activations:
     ) -> None:
         self._memory, self._index, self._tally = memory, index, tally
         self._stack_mask = stack_mask
+        self.stacks = Stacks(memory, notes, stack_mask)
         self._cross, self._reached, self._on_missing = cross, reached, on_missing
         self._signals: list[SignalRecord] = []
         self._notes = notes
@@ -168,7 +170,7 @@ class Activations:
         return self._return_address(frame) & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT
 
     def _stack(self, frame: int) -> int:
-        return int(self._memory.state.frames[frame + kernels.FRAME_STACK]) & self._stack_mask
+        return self.stacks.pointer(frame)
 
     def _stack_pointer(self) -> int:
         pointer: int = kernels.read_stack_pointer(self._memory.address)
@@ -251,6 +253,12 @@ class Activations:
         for frame in range(self.current, 0, -kernels.STRIDE):
             self._end_caller_early(frame)
 
+    def end_left(self) -> None:
+        """End all activations on stacks that were left, where they wait: the run is over."""
+        for frame in self.stacks.parts():
+            for above in range(frame, kernels.STRIDE, -kernels.STRIDE):
+                self._end_caller_early(above)
+
     # Returning
 
     def accept_return(self, address: int) -> bool:
@@ -271,6 +279,8 @@ class Activations:
             return False
         if self._stack(frame) == self._stack_pointer():
             return True
+        if self.stacks.other(frame, self._stack_pointer()) is not None:
+            return False
         return self._activation_for(address, frame) in (frame - kernels.STRIDE, None)
 
     # Landing: a non-local exit. The activations above the one that continues end early, and so does
@@ -292,6 +302,15 @@ class Activations:
                 return
         else:
             self.end_early(frame, block)
+        frame = self.current = self.stacks.switch(frame, self._stack_pointer())
+        if self.stacks.has_any and self._resume(address, frame):
+            return
+        landing = self._index.block_at(address)
+        if landing != UNKNOWN and self._index.starts_routine(landing):
+            # nothing is unwound to there: a coroutine begins, or control goes on as after a call
+            self.stacks.begin(frame)
+            self._enter_landing(frame, address)
+            return
         target = self._activation_for(address, frame)
         if target is None and returned and frame and self._stack_pointer() < self._stack(frame):
             self._enter_landing(frame, address)  # in the place of the one that is complete
@@ -350,6 +369,20 @@ class Activations:
                 self._notes.landed(self.current, self.current)
         self.enter(address, behind=True)
 
+    def _resume(self, address: int, frame: int) -> bool:
+        """Go on where an activation of the stack of `frame` waits, if that is at `address`."""
+        pointer, edge = self._stack_pointer(), self._index.return_edge_to(address)
+        for above in range(frame, self.stacks.base(frame), -kernels.STRIDE):
+            if edge is None or self._return_address(above) != address:
+                continue
+            if self._stack(above) == pointer:
+                for ended in range(frame, above, -kernels.STRIDE):
+                    self._end_caller_early(ended)
+                self.current = above - kernels.STRIDE
+                self._cross((Cross(edge[1]),))
+                return True
+        return False
+
     def _activation_for(self, address: int, frame: int) -> int | None:
         """Frame of the live activation, below the current one, that continues at `address`."""
         # An activation owns the stack between its own %sp and its caller's.
@@ -358,13 +391,13 @@ class Activations:
             return None
         routine = self._index.routine(landing)
         pointer = self._stack_pointer()
-        fallback = None
-        for above in range(frame, 0, -kernels.STRIDE):
+        fallback, base = None, self.stacks.base(frame)
+        for above in range(frame, base, -kernels.STRIDE):
             block = self._waiting_block(above)
             if block == UNKNOWN or self._index.routine(block) != routine:
                 continue
             caller = above - kernels.STRIDE
-            upper = self._stack(caller) if caller else self._stack_mask
+            upper = self._stack(caller) if caller > base else self._stack_mask
             if self._stack(above) <= pointer < upper:
                 return caller
             if fallback is None and pointer < upper:
@@ -374,12 +407,12 @@ class Activations:
     def _enter_above(self, address: int, frame: int) -> None:
         """No live activation continues here: a new one begins on top of the stack's owner."""
         # The 64-bit longjmp arrives like this, inside setjmp, whose activation is long gone.
-        pointer = self._stack_pointer()
+        pointer, base = self._stack_pointer(), self.stacks.base(frame)
         above = frame
-        while above > 0 and self._stack(above) < pointer:
+        while above > base and self._stack(above) < pointer:
             self._end_caller_early(above)
             above -= kernels.STRIDE
-        if above > 0:
+        if above > base:
             self._end_caller_early(above)
             self._memory.state.frames[above + kernels.FRAME_RETURN] |= ENDED_BIT
         self._enter_landing(above, address)
@@ -392,8 +425,8 @@ class Activations:
 
     def _owner(self, frame: int) -> int:
         """Frame of the innermost activation, from `frame` down, below whose caller the stack is."""
-        pointer = self._stack_pointer()
-        while frame > 0 and self._stack(frame) <= pointer:
+        pointer, base = self._stack_pointer(), self.stacks.base(frame)
+        while frame > base and self._stack(frame) <= pointer:
             frame -= kernels.STRIDE
         return frame
 

@@ -325,6 +325,7 @@ class Automaton:
             return
         native = self._native_landings()
         self._activations.land(landing.address, landing.block, returned=landing.returned)
+        self._check_stacks()
         self._end_event()
         if native is not None:
             uncrossed = self._operations.after_pop(operation) if landing.returned else None
@@ -336,11 +337,22 @@ class Automaton:
         # have counts by context.
         watched = self.trace is not None or self._lowering.notes is not None
         watched = watched or not self._index.recovered.code.place.is_single
+        if self._activations.stacks.has_any:
+            watched, self._clock[kernels.LAND_PART] = True, 0
         if self._natives is None and not watched:
             mask, number = self._lowering.stack_mask, self._operations.number
             self._natives = Landings(self.memory, self._index, self.tally, mask, number)
             self._activations.on_end = self._natives.add_end
-        return self._natives
+        return None if self._activations.stacks.has_any else self._natives
+
+    def _check_stacks(self) -> None:
+        """Raise `UnsupportedError` if the run changes between stacks, and is traced or recorded."""
+        if self._activations.stacks.has_switched and (self.trace or self._recording):
+            what = "trace" if self._recording is None else "recording"
+            raise UnsupportedError(
+                f"a {what} follows one stack, and the program changes between stacks: "
+                f"run it without a {what}"
+            )
 
     def _resume(self, address: int, size: int) -> None:
         """Go on with a block that a signal interrupted, and that now ends at another address."""
@@ -382,6 +394,7 @@ class Automaton:
         self.clock[kernels.STATE] = self._states.landing(place, size)
         if arrival is not None:
             arrival.begin(place)
+            self._check_stacks()
         self._end_event()
 
     def _note_missing(self, step: Missing) -> None:
@@ -587,6 +600,7 @@ class Automaton:
         for number in [] if self._threads is None else sorted(self._threads.stacks):
             self.thread_switched(number)
             self._end_stack(exited=False, fault_pc=None)
+        self._activations.end_left()
         if self.trace is not None:
             self.trace.end()
         if self._recording is not None:

@@ -188,6 +188,12 @@ class GraphIndex:
         """Return the number of the routine that `block` belongs to."""
         return self._routine[block]
 
+    def sets_context(self, block: int) -> bool:
+        """Whether `block` is of a routine that goes on in another context: no jump is a call."""
+        # glibc's for 32 bits do it by a jump, which may lead to where a coroutine begins.
+        name = self.recovered.arrays.names[self.routine(block)]
+        return name.lstrip("_") in ("setcontext", "swapcontext")
+
     def starts_routine(self, block: int) -> bool:
         """Whether `block` is where its routine starts."""
         graphs = self.recovered.arrays
@@ -538,6 +544,10 @@ class Walker:
             steps.append(Cross(edge))
             return target
         elsewhere = self.index.routine(block) != self.index.routine(target)
+        if elsewhere and self.index.sets_context(block):
+            self._leave(block, steps)
+            steps.append(Land(address, block, returned=True))
+            return target
         lands = elsewhere and not self.index.starts_routine(target)
         if lands and self.index.return_edge_to(address) is not None:
             return self._return(block, address, steps)  # longjmp, to behind setjmp

@@ -1,0 +1,153 @@
+"""Stacks that a program leaves and comes back to: coroutines, and tasks of a bare program.
+
+Terms
+-----
+complete frame
+    The one of an activation that has ended; it still says where its caller waits, and with what %sp.
+base
+    The frame of the first activation of a stack that the program has made. It stands on the complete
+    frame of what switched to it; who waits below is not its caller.
+part
+    The frames of a stack that was left: from its base to the complete frame of what switched away.
+
+Control that arrives with the %sp with which an activation of another stack waits has come back to
+that stack. Bases above it become parts, or a part goes on top of what switched to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simprof.profiler.engine import kernels
+from simprof.profiler.engine.memory import MAXIMUM_DEPTH, Array, EngineMemory
+from simprof.simulator.errors import UnsupportedError
+from simprof.simulator.values import dataclass
+
+if TYPE_CHECKING:
+    from simprof.profiler.engine.activations import RunNotes
+
+# Of the stack pointer of a base: native code then does not take it for that of a caller.
+BASE_BIT = 2
+
+
+@dataclass(frozen=True)
+class Part:
+    """A stack that was left: the words of its frames, and what is noted of each (`RunNotes`)."""
+
+    frames: Array
+    notes: Array
+
+
+class Stacks:
+    """The stacks of one run; frames are those of the thread that runs."""
+
+    def __init__(self, memory: EngineMemory, notes: RunNotes | None, mask: int) -> None:
+        self._memory, self._notes = memory, notes
+        self._mask = mask & ~BASE_BIT
+        self._parts: dict[int, Part] = {}  # by %sp with which its innermost activation waits
+        self._gone: list[Part] = []  # Those in whose place there was another one later
+        self.has_any = False  # Whether the program has made one
+        self.has_switched = False  # Whether it has come back to one
+
+    def pointer(self, frame: int) -> int:
+        """Return the %sp with which the caller of the activation at `frame` waits."""
+        return int(self._memory.state.frames[frame + kernels.FRAME_STACK]) & self._mask
+
+    def base(self, frame: int) -> int:
+        """Return the base of the stack that the activation at `frame` is on; 0 of the first one."""
+        stacks = self._memory.state.frames[kernels.FRAME_STACK :: kernels.STRIDE]
+        number = frame // kernels.STRIDE
+        while self.has_any and number > 0 and not stacks[number] & BASE_BIT:
+            number -= 1
+        return number * kernels.STRIDE if self.has_any else 0
+
+    def begin(self, frame: int) -> None:
+        """Make `frame`, which is complete, the base of a new stack."""
+        self._memory.state.frames[frame + kernels.FRAME_STACK] |= BASE_BIT
+        self.has_any = True
+
+    def other(self, frame: int, pointer: int) -> int | Part | None:
+        """Return where an activation waits with this %sp on another stack than that of `frame`."""
+        # The base above it, or a part; None: nowhere, or on the stack of `frame`.
+        if not self.has_any:
+            return None
+        base = self.base(frame)
+        if any(self.pointer(each) == pointer for each in _down(frame, base)):
+            return None
+        while base > 0:
+            below = self.base(base - kernels.STRIDE)
+            if any(self.pointer(each) == pointer for each in _down(base, below)):
+                return base
+            base = below
+        return self._parts.get(pointer) or next(
+            (part for part in reversed(self._parts.values()) if self._waits(part, pointer)), None
+        )
+
+    def switch(self, frame: int, pointer: int) -> int:
+        """Change from the complete `frame` to the stack with an activation that waits with `pointer`.
+
+        Return its complete frame; `frame` where it is the stack that the program is on.
+        """
+        place = self.other(frame, pointer)
+        if place is None:
+            return frame
+        self.has_switched = True
+        if isinstance(place, Part):
+            return self._put_back(place, frame)
+        base = -1
+        while base != place:  # other stacks may stand on that above it
+            base = self.base(frame)
+            self._take(base, frame)
+            self._memory.state.frames[base + kernels.FRAME_STACK] &= ~BASE_BIT
+            frame = base
+        return frame
+
+    def parts(self) -> Iterator[int]:
+        """Put the parts back above the first frame, one after the other; yield its complete frame."""
+        # Nothing else may be alive there.
+        for part in (*self._gone, *self._parts.values()):
+            yield self._put_back(part, kernels.STRIDE)
+
+    def _take(self, base: int, frame: int) -> None:
+        """Keep the frames from `base` to the complete `frame` as a part."""
+        if frame == base:
+            return  # nothing is alive there
+        frames = self._memory.state.frames[base : frame + kernels.STRIDE].copy()
+        frames[-kernels.STRIDE + kernels.FRAME_STACK] &= ~BASE_BIT
+        pointer = self.pointer(frame)
+        if pointer in self._parts:
+            self._gone.append(self._parts.pop(pointer))
+        self._parts[pointer] = Part(frames, self._notes_of(base, frame + kernels.STRIDE).copy())
+
+    def _put_back(self, part: Part, frame: int) -> int:
+        """Put a part on the complete `frame`; return the part's own complete frame."""
+        end = frame + len(part.frames)
+        if end > int(self._memory.clock[kernels.FRAME_LIMIT]):
+            raise UnsupportedError(f"more than {MAXIMUM_DEPTH} nested calls on all stacks together")
+        frames = self._memory.state.frames
+        waits = frames[[frame + kernels.FRAME_RETURN, frame + kernels.FRAME_STACK]]
+        frames[frame:end] = part.frames
+        self._notes_of(frame, end)[:] = part.notes
+        frames[[frame + kernels.FRAME_RETURN, frame + kernels.FRAME_STACK]] = waits
+        self.begin(frame)
+        self._parts = {at: each for at, each in self._parts.items() if each is not part}
+        return end - kernels.STRIDE
+
+    def _notes_of(self, frame: int, end: int) -> Array:
+        noted = np.zeros(0, np.int64) if self._notes is None else self._notes.frames
+        limit = int(self._memory.clock[kernels.FRAME_LIMIT])
+        words = len(noted) // (limit // kernels.STRIDE + 1)
+        first, last = frame // kernels.STRIDE, end // kernels.STRIDE
+        return noted[first * words : last * words]
+
+    def _waits(self, part: Part, pointer: int) -> bool:
+        """Whether an activation of a part waits with this %sp."""
+        stacks = part.frames[kernels.FRAME_STACK :: kernels.STRIDE][1:].tolist()
+        return any(each & self._mask == pointer for each in stacks)
+
+
+def _down(frame: int, base: int) -> range:
+    return range(frame, base, -kernels.STRIDE)

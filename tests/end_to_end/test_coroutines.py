@@ -1,0 +1,34 @@
+"""Programs that change between stacks: a stack that is come back to is resumed, not entered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.oracles.exact import simulate
+from tests.oracles.qemu import count, run
+
+PROGRAMS = Path(__file__).parent.parent / "programs"
+WIDTHS = pytest.mark.parametrize("width", ["v9", "v8plus"])
+pytestmark = [pytest.mark.toolchain, pytest.mark.qemu]
+
+
+def check(path: Path, directory: Path, entered: dict[str, int]) -> None:
+    simulated = simulate(path, directory=directory)
+    assert simulated.output == run(path, directory=directory).output
+    assert simulated.observation.result.instructions == count(path, directory)
+    for measurement in simulated.measurements.values():
+        assert not measurement.warnings
+        routines = {each.name: each for each in measurement.routines}
+        assert {name: routines[name].activations for name in entered} == entered
+
+
+@WIDTHS
+def test_contexts(compile_c: Callable[..., Path], tmp_path: Path, width: str) -> None:
+    """Three walks of 6 leaves: 13 activations each, 6 values; the squares pass on those of one."""
+    flags = ("-O1", "-fno-inline")
+    path = compile_c(PROGRAMS / "swapcontext.c", flags, width=width)
+    once = dict.fromkeys(("main", "squares", "endless"), 1)
+    check(path, tmp_path, {**once, "make": 4, "leaves": 2, "finish": 2})
