@@ -305,8 +305,9 @@ class Activations:
         frame = self.current = self.stacks.switch(frame, self._stack_pointer())
         if self.stacks.has_any and self._resume(address, frame):
             return
-        landing = self._index.block_at(address)
-        if landing != UNKNOWN and self._index.starts_routine(landing):
+        landing, waits = self._index.block_at(address), self.stacks.waits
+        is_start = landing != UNKNOWN and self._index.starts_routine(landing)
+        if is_start and not waits(frame, self._stack_pointer()):
             # nothing is unwound to there: a coroutine begins, or control goes on as after a call
             self.stacks.begin(frame)
             self._enter_landing(frame, address)

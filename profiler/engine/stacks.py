@@ -3,10 +3,10 @@
 Terms
 -----
 complete frame
-    The one of an activation that has ended; it still says where its caller waits, and with what %sp.
+    The one of an activation that has ended; it still says where its caller waits, with what %sp.
 base
-    The frame of the first activation of a stack that the program has made. It stands on the complete
-    frame of what switched to it; who waits below is not its caller.
+    The frame of the first activation of a stack that the program has made. It stands on the
+    complete frame of what switched to it; who waits below is not its caller.
 part
     The frames of a stack that was left: from its base to the complete frame of what switched away.
 
@@ -69,25 +69,29 @@ class Stacks:
         self._memory.state.frames[frame + kernels.FRAME_STACK] |= BASE_BIT
         self.has_any = True
 
+    def waits(self, frame: int, pointer: int) -> bool:
+        """Whether an activation on the stack of `frame` waits with this %sp."""
+        return any(self.pointer(each) == pointer for each in _down(frame, self.base(frame)))
+
     def other(self, frame: int, pointer: int) -> int | Part | None:
         """Return where an activation waits with this %sp on another stack than that of `frame`."""
         # The base above it, or a part; None: nowhere, or on the stack of `frame`.
         if not self.has_any:
             return None
-        base = self.base(frame)
-        if any(self.pointer(each) == pointer for each in _down(frame, base)):
+        if self.waits(frame, pointer):
             return None
+        base = self.base(frame)
         while base > 0:
             below = self.base(base - kernels.STRIDE)
             if any(self.pointer(each) == pointer for each in _down(base, below)):
                 return base
             base = below
         return self._parts.get(pointer) or next(
-            (part for part in reversed(self._parts.values()) if self._waits(part, pointer)), None
+            (part for part in reversed(self._parts.values()) if self._has(part, pointer)), None
         )
 
     def switch(self, frame: int, pointer: int) -> int:
-        """Change from the complete `frame` to the stack with an activation that waits with `pointer`.
+        """Change from the complete `frame` to the stack on which one waits with `pointer`.
 
         Return its complete frame; `frame` where it is the stack that the program is on.
         """
@@ -106,7 +110,7 @@ class Stacks:
         return frame
 
     def parts(self) -> Iterator[int]:
-        """Put the parts back above the first frame, one after the other; yield its complete frame."""
+        """Put each part back above the first frame; yield its complete frame."""
         # Nothing else may be alive there.
         for part in (*self._gone, *self._parts.values()):
             yield self._put_back(part, kernels.STRIDE)
@@ -143,7 +147,7 @@ class Stacks:
         first, last = frame // kernels.STRIDE, end // kernels.STRIDE
         return noted[first * words : last * words]
 
-    def _waits(self, part: Part, pointer: int) -> bool:
+    def _has(self, part: Part, pointer: int) -> bool:
         """Whether an activation of a part waits with this %sp."""
         stacks = part.frames[kernels.FRAME_STACK :: kernels.STRIDE][1:].tolist()
         return any(each & self._mask == pointer for each in stacks)
