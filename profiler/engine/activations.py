@@ -374,14 +374,17 @@ class Activations:
         """Go on where an activation of the stack of `frame` waits, if that is at `address`."""
         pointer, edge = self._stack_pointer(), self._index.return_edge_to(address)
         for above in range(frame, self.stacks.base(frame), -kernels.STRIDE):
-            if edge is None or self._return_address(above) != address:
+            returns_to = self._return_address(above)
+            if returns_to | ENDED_BIT != address | ENDED_BIT or self._stack(above) != pointer:
                 continue
-            if self._stack(above) == pointer:
-                for ended in range(frame, above, -kernels.STRIDE):
-                    self._end_caller_early(ended)
-                self.current = above - kernels.STRIDE
-                self._cross((Cross(edge[1]),))
+            for ended in range(frame, above, -kernels.STRIDE):
+                self._end_caller_early(ended)
+            if edge is None or returns_to & ENDED_BIT:  # the call was taken as one without return
+                self._return_unseen(address, above)
                 return True
+            self.current = above - kernels.STRIDE
+            self._cross((Cross(edge[1]),))
+            return True
         return False
 
     def _activation_for(self, address: int, frame: int) -> int | None:
