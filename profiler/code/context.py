@@ -16,7 +16,16 @@ from simprof.profiler.code.blocks import (
     places_without_code,
     program_blocks,
 )
-from simprof.profiler.code.frames import EdgePlace, Frames, FrameState, Site, Slot, Where, slots
+from simprof.profiler.code.frames import (
+    ARGUMENT_WORDS,
+    EdgePlace,
+    Frames,
+    FrameState,
+    Site,
+    Slot,
+    Where,
+    slots,
+)
 from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.liveness import Liveness, handed_over
 from simprof.profiler.code.registers import abi, least_used, mask
@@ -301,19 +310,39 @@ class ProgramContexts:
     def of(self, routine: int) -> RoutineContext:
         """Return the context of routine number `routine`."""
         if routine not in self._known:
-            cfg = self._recovered.routines[routine]
-            program = self._recovered.program
-            liveness = Liveness(cfg, self.blocks, routine)
-            analysis = RoutineAnalysis(cfg, liveness, Frames(liveness))
-            called = cfg.address != program.entry
             self._known[routine] = RoutineContext(
-                program.machine,
-                analysis,
-                has_caller=called,
+                self._recovered.program.machine,
+                self._analysis(routine),
+                has_caller=routine not in self._on_arguments,
                 carried=self.carried,
                 stolen=self.stolen,
             )
         return self._known[routine]
+
+    def _analysis(self, routine: int) -> RoutineAnalysis:
+        cfg = self._recovered.routines[routine]
+        liveness = Liveness(cfg, self.blocks, routine)
+        return RoutineAnalysis(cfg, liveness, Frames(liveness))
+
+    @cached_property
+    def _on_arguments(self) -> frozenset[int]:
+        """The routines that are entered while %sp is where the system puts it (`has_caller`)."""
+        # `_start` of a program for gprof calls a PC thunk before it makes room on the stack
+        recovered = self._recovered
+        room = ARGUMENT_WORDS * (8 if recovered.program.is64 else 4)
+        found: set[int] = set()
+        targets = [recovered.program.entry]
+        while targets:
+            routine = recovered.routine_at(targets.pop())
+            if routine < 0 or routine in found:
+                continue
+            found.add(routine)
+            frames, codes = (made := self._analysis(routine)).frames, made.liveness.blocks
+            for number, code in enumerate(codes):
+                state = frames.after(number)
+                if code.target >= 0 and state.depth == 0 and state.lowered < room:
+                    targets.append(code.target)
+        return frozenset(found)
 
     def forget(self, routine: int) -> None:
         """Free the context of routine number `routine`, which is large."""

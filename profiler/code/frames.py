@@ -29,6 +29,7 @@ _ADD_TO_SP = 0x9C03A000  # add %sp, constant, %sp, without the constant
 # more for a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in
 # V8+).
 SLOTS = 5
+ARGUMENT_WORDS = 6  # That a caller keeps for its callee, whatever that is
 FRAME_SLOTS = 28  # At depth 1, where `path_words` and `save_slots` divide them
 
 
