@@ -53,6 +53,7 @@ from simprof.profiler.rewriting.draft import (
     constant,
     entry_label,
     is_short,
+    is_trap,
     jump,
     raw,
     reads_pc,
@@ -78,6 +79,10 @@ def delay_slot(draft: CopyDraft, address: int, kind: TransferKind) -> list[Instr
     word = draft.word(address + 4)
     if reads_pc(word):
         raise NotRewritableError(f"the delay slot at {address + 4:#x} reads the program counter")
+    code = draft.program.code
+    if is_trap(code.lists.kinds[code.index(address + 4)]):
+        # it would need what `calls.write_trap` does, and liveness does not see what it reads
+        raise NotRewritableError(f"the delay slot at {address + 4:#x} is a trap")
     return [raw(word)]
 
 
