@@ -5,11 +5,12 @@ beyond these is charged where the copy is made, by cause, to the edge or block w
 execution executes it, so that a run's counts give the sum exactly.
 
 Return addresses: a call in a copy leaves an address in the copy, which is no matter for callees
-that only return there. Three kinds of callees mind (`CallPlaces`):
+that only return there. Four kinds of callees mind (`CallPlaces`):
 
 - a *thunk* computes addresses from it (`add %o7, %l7, %l7`: position-independent code begins so);
 - unwinding (C++ exceptions, backtraces) looks it up in the frame tables of the old code, and those
   of all callers further up the stack;
+- routines that look at where they were called from (`rewriting.callers`);
 - code whose call returns at a distance (`add %o7, 12, %o7` in the delay slot), or whose callee does
   (`jmp %o7 + 12`), except over the one word that marks 32-bit calls of functions with structures.
 
@@ -19,7 +20,7 @@ Such a call stays at its old place: the copy goes there, and the old return poin
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
@@ -29,9 +30,11 @@ import numpy as np
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.spilling import NO_SPILL, Spill
 from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
-from simprof.profiler.recovery.calls import CONTEXTS, call_sites
+from simprof.profiler.recovery.calls import CONTEXTS, RETURNING_TWICE, call_sites
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
+from simprof.profiler.recovery.routines import are_held
+from simprof.profiler.rewriting.callers import looking
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import TransferKind
@@ -202,6 +205,8 @@ class CallPlaces:
         callee = self._routine(target)
         if callee in self._thunks:
             return Cause.PROGRAM_COUNTERS
+        if self._asked_by_pointers if callee is None else callee in self._asking:
+            return Cause.CALLS
         unwinds = bool(self._roots) if callee is None else callee in self._unwinding
         return Cause.CALLS if unwinds else None
 
@@ -254,13 +259,43 @@ class CallPlaces:
         return callers
 
     @cached_property
+    def _looking(self) -> tuple[set[int], set[int]]:
+        return looking(self._recovered, self._contexts)
+
+    @cached_property
+    def _asking(self) -> frozenset[int]:
+        """Routines that ask where they are called from, and those that end with a jump to one."""
+        found = set(self._looking[0])
+        tail_calls = [call for call in call_sites(self._recovered) if call.kind == "tail-call"]
+        while more := {c.caller for c in tail_calls if c.callee in found} - found:
+            found |= more
+        return frozenset(found)
+
+    @cached_property
+    def _asked_by_pointers(self) -> bool:
+        """Whether calls through pointers may lead to one of these."""
+        return bool(self._held(self._asking))
+
+    def _held(self, routines: Iterable[int]) -> frozenset[int]:
+        """Return those of some routines whose address the program holds."""
+        numbers = list(routines)
+        addresses = self._recovered.arrays.addresses[np.array(numbers, dtype=np.int64)]
+        held = are_held(self._recovered.program, self._code, addresses).tolist()
+        return frozenset(n for n, is_held in zip(numbers, held, strict=True) if is_held)
+
+    @cached_property
     def _roots(self) -> frozenset[int]:
-        """The unwinders that something calls; all routines of a program without names."""
+        """The unwinders, and routines like them, that something calls; all routines of a program
+        without names.
+        """
         routines = self._recovered.routines
         if not any(symbol.is_function for symbol in self._recovered.program.symbols):
             return frozenset(range(len(routines)))
         named = {number for number, cfg in enumerate(routines) if cfg.name in UNWINDERS}
-        return frozenset(number for number in named if self._callers.get(number, set()) - named)
+        walks = self._looking[1] - named
+        roots = named | walks
+        called = {number for number in roots if self._callers.get(number, set()) - roots}
+        return self._held(walks) | called
 
     @cached_property
     def _unwinding(self) -> frozenset[int]:
@@ -353,8 +388,16 @@ class OldProgram:
     @cached_property
     def contexts(self) -> frozenset[int]:
         """Addresses of routines that return twice with the same result."""
+        return self._named(CONTEXTS)
+
+    @cached_property
+    def setjmps(self) -> frozenset[int]:
+        """Addresses of routines that return zero, and something else when they return again."""
+        return self._named(RETURNING_TWICE - CONTEXTS)
+
+    def _named(self, names: frozenset[str]) -> frozenset[int]:
         symbols = self.recovered.program.symbols
-        return frozenset(symbol.address for symbol in symbols if symbol.name in CONTEXTS)
+        return frozenset(symbol.address for symbol in symbols if symbol.name in names)
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""
