@@ -23,6 +23,7 @@ from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 
+from simprof.profiler.profiles.scratch import die_with
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import EngineError, UnsupportedError, UsageError
 from simprof.simulator.isa.sparc import SIGNALS
@@ -235,7 +236,7 @@ def run(
             stderr=subprocess.PIPE,
             cwd=directory,
             env={name: value for name, _, value in pairs},
-            preexec_fn=_default_signals,
+            preexec_fn=functools.partial(_begin, os.getpid()),
         )
         written = _wait(process, file, timeout)
         code = process.returncode
@@ -271,12 +272,14 @@ def path_like(file: Path, name: bytes) -> bytes:
     return b"/" * (more if more >= 0 else more % STRING_ALIGNMENT) + path
 
 
-def _default_signals() -> None:
-    """Have the program find all signals at their defaults, as on the emulator.
+def _begin(parent: int) -> None:
+    """Have the program end with simprof, and find all signals at their defaults, as on the
+    emulator.
 
     One that simprof itself was started with ignored (SIGINT, behind a shell's `&`) would be ignored
     there, too, and programs ask.
     """
+    die_with(parent)
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with suppress(OSError):  # those that the C library keeps for itself
             signal.signal(number, signal.SIG_DFL)
@@ -295,7 +298,8 @@ def _wait(
         return process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         raise UnsupportedError(
-            f"{file.name}: not at its end after {timeout:g} s under qemu-user"
+            f"{file.name}: not at its end after {timeout:g} s under qemu-user: "
+            "--timeout sets how long it may take"
         ) from None
     finally:
         if process.poll() is None:
