@@ -15,8 +15,9 @@ negative distance takes `xor` in place of `add`, which puts ones above the 32 bi
 Landings: where a call returns to, `longjmp` or an exception may land, too. A landing begins a new
 activation, along an ENTRY edge; both have one address. Where the routine's frame has a constant
 size, a word of it says whether the call is under way: it is set before the call, and cleared behind
-it, at the `save` and where something lands. Else the result of the call tells: `setjmp` returns
-zero, and `longjmp` something else. That of `getcontext` does not.
+it, at the `save` and where something lands. Else, and behind `setjmp` in 32-bit programs, the
+result of the call tells: `setjmp` returns zero, and `longjmp` something else. That of `getcontext`
+does not.
 
 Software traps: the run-time code takes over where one ends the program, and makes the system calls
 that say what a signal does (`elsewhere.signals`).
@@ -74,11 +75,14 @@ class RoutineEntries:
     def words(self) -> dict[int, Slot]:
         """Edge behind a call at whose return point something lands, too -> a word of the frame."""
         draft = self._draft
+        # glibc's 32-bit longjmp looks how far apart frames are: those of its targets do not grow
+        by_result = frozenset[int]() if draft.context.is64 else draft.program.setjmps
         asked = [
             edge
             for edge in draft.cfg.edges
             if edge.kind is EdgeKind.CALL_RETURN
             and draft.entry_edges(edge.target)
+            and draft.codes[edge.source].target not in by_result
             and draft.is_inside(edge.target)
         ]
         if draft.frames.frame_size is None:

@@ -164,6 +164,10 @@ _WORD = 8
 # Frames grow by multiples of this: memcpy and memset go other ways for other alignments of what
 # lies on the stack.
 _BLOCK = 64
+# The 32-bit longjmp of glibc goes other ways where frames lie otherwise on their pages. So the
+# frames below all others grow by whole pages.
+_PAGE = 4096
+_OUTERMOST = frozenset(("main", "MAIN__", "__libc_start_main", "__libc_start_call_main"))
 
 
 def uses_stack_words(emission: Emission) -> bool:
@@ -206,6 +210,8 @@ def more_room(draft: CopyDraft, keeps_words: bool, asked: int) -> int:
     )
     if by_sp and (more > growth((), context) or varies):
         raise NotRewritableError("its frames have no constant size, and code needs room there")
+    if not context.is64 and not by_sp and draft.cfg.name in _OUTERMOST:
+        return -(-more // _PAGE) * _PAGE
     return more
 
 

@@ -39,9 +39,15 @@ from simprof.profiler.session.session import observe
 from simprof.profiler.session.world import open_world
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import SimulatorError
+from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
+from simprof.simulator.linux.process import AUXILIARY_KEYS
 from simprof.simulator.machine.base import stack_depth
 from simprof.simulator.machine.machine import Machine
 
+# At the start of the stack, at most: a window, argc, two zeros, the auxiliary vector
+_OTHER_WORDS = WINDOW_SAVE_WORDS + 3 + 2 * (len(AUXILIARY_KEYS) + 1)
+# A run may take ten times the emulator's instructions, at a speed that qemu has on a busy machine.
+_START_SECONDS, _MORE, _QEMU_SPEED = 60, 10, 20_000_000
 _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 
 
@@ -52,6 +58,7 @@ class TrialDirectory:
         # request: The original program and what it sees.
         # directory: Where the runs take place; it is made here.
         self._request, self._root = request, directory / "root"
+        self._instructions = 0  # The most that a run on the emulator has executed
         self._output, self._errors = directory / "out", directory / "err"
         # The program's file
         self.file = directory / "program" / request.program.name
@@ -112,17 +119,21 @@ class TrialDirectory:
         self.file.write_bytes(program)
         self.file.chmod(0o755)
 
-    def run(self, way: str) -> ObservedRun:
-        """Run the program that is there."""
+    def run(self, way: str, lower: int = 0) -> ObservedRun:
+        """Run the program that is there; on the emulator, its stack may begin lower by bytes."""
         program = elf.load(self.file)
         with self.fresh() as guest:
             if way == EMULATOR:
                 with open_world(program, self._request.arguments, guest) as world:
                     machine = world.machine()
                     assert isinstance(machine, Machine)
+                    if lower:
+                        strings = 1 + len(self.arguments) + len(self.environment)
+                        machine.lower_stack(lower, strings + _OTHER_WORDS)
                     top = machine.stack_pointer()
                     result = machine.run()
                     depth = stack_depth(machine, top)
+                self._instructions = max(self._instructions, result.instructions)
                 return self._left(result.status, result.instructions, depth)
             done = qemu.run(
                 self.file,
@@ -136,9 +147,14 @@ class TrialDirectory:
                 stdout=guest.stdout,
                 stderr=guest.stderr,
                 count=True,
-                timeout=guest.timeout,
+                timeout=self._limit if guest.timeout is None else guest.timeout,
             )
             return self._left(done.status, done.instructions)
+
+    @property
+    def _limit(self) -> float:
+        """Seconds after which a program does not end under qemu: it waits, or has lost its way."""
+        return _START_SECONDS + _MORE * self._instructions / _QEMU_SPEED
 
     # -- what is left of it
 

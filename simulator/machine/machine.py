@@ -505,6 +505,12 @@ class Machine(BaseMachine):
         """%sp with the 64-bit stack bias removed."""
         return int(self.cpu.window()[6] + self.cpu.stack_bias) & self.cpu.address_mask
 
+    def lower_stack(self, size: int, words: int) -> None:
+        """Begin the stack lower by `size` bytes, with the words that the program finds there."""
+        start = self.cpu.window()[6] + self.cpu.stack_bias
+        self._space.write(start - size, self.read(start, words * self.cpu.window_size // 16))
+        self.cpu.window()[6] -= size
+
     def raise_signal(self, info: SignalInfo) -> None:
         """Make a signal pending, sent by the program itself."""
         self.threads.send_to_any(info)
