@@ -53,7 +53,6 @@ from simprof.profiler.rewriting.draft import (
     constant,
     entry_label,
     is_short,
-    is_trap,
     jump,
     raw,
     reads_pc,
@@ -70,6 +69,7 @@ from simprof.simulator.values import dataclass
 
 BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _ANNUL = 1 << 29
+_TRAP = 0x3A  # the code of recovery has none in delay slots
 
 
 def delay_slot(draft: CopyDraft, address: int, kind: TransferKind) -> list[Instruction]:
@@ -79,8 +79,7 @@ def delay_slot(draft: CopyDraft, address: int, kind: TransferKind) -> list[Instr
     word = draft.word(address + 4)
     if reads_pc(word):
         raise NotRewritableError(f"the delay slot at {address + 4:#x} reads the program counter")
-    code = draft.program.code
-    if is_trap(code.lists.kinds[code.index(address + 4)]):
+    if word >> 30 == 2 and word >> 19 & 63 == _TRAP:
         # it would need what `calls.write_trap` does, and liveness does not see what it reads
         raise NotRewritableError(f"the delay slot at {address + 4:#x} is a trap")
     return [raw(word)]
