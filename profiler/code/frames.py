@@ -97,8 +97,9 @@ class Frames:
                 state = self.before(block, position)
                 word = int(self._facts.words[code.first + position])
                 offset = simm13(word) - (0 if state.depth else state.lowered)
-                base = _FP if state.depth else _SP
-                if first <= offset <= last and word >> 14 & 31 == base:
+                # a routine without windows (-mflat) copies its caller's %sp to %fp, too
+                bases = (_FP,) if state.depth else (_SP, _FP)
+                if first <= offset <= last and word >> 14 & 31 in bases:
                     depths.add(min(state.depth, 1))
             for position in _positions(self._facts.moves, code):
                 closes = self._facts.window[code.first + position] == Window.RESTORE

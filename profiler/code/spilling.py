@@ -195,7 +195,7 @@ class Spiller:
         barred = 0
         if code.kind is TransferKind.CALL:
             barred = self._facts.thunks.get(code.target, 0)  # and what its call makes it of
-        annulled = bool(int(self._facts.words[index]) & _ANNUL)
+        annulled = bool(self._facts.transfers.annulled[index])
         has_slot = bool(HAS_DELAY_SLOT[code.kind])
         if code.kind is TransferKind.BRANCH_ALWAYS and annulled:
             has_slot = False

@@ -167,12 +167,18 @@ class GraphIndex:
 
     @cached_property
     def call_blocks(self) -> dict[int, int]:
-        """Return address of each call -> its block, for those that lie where their block ends."""
+        """Return address of each call -> its block."""
         graphs, code = self.recovered.arrays, self.recovered.code
         blocks = np.flatnonzero(graphs.block_length >= 2)
         ends = graphs.block_start[blocks] + 4 * graphs.block_length[blocks]
         is_call = IS_CALL[code.transfers.kind[code.place.indices(ends - 8)]]
-        return dict(zip(ends[is_call].tolist(), blocks[is_call].tolist(), strict=True))
+        found = dict(zip(ends[is_call].tolist(), blocks[is_call].tolist(), strict=True))
+        # and those that return over data behind them
+        sources, targets = self.edge_source[self.returns], self.edge_target[self.returns]
+        start = graphs.block_start[targets]
+        distance = start - graphs.block_start[sources] - 4 * graphs.block_length[sources]
+        far = (distance < 0) | (distance > 4)
+        return dict(zip(start[far].tolist(), sources[far].tolist(), strict=True)) | found
 
     @cached_property
     def leaving(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -244,15 +250,17 @@ class GraphIndex:
 
     def return_edge_to(self, address: int) -> tuple[int, int] | None:
         """(call block, call-return edge) of the call that returns to `address`, or None."""
+        # Where none ends there, a call returns over data behind it, if it is the only one.
         block, ends = self.block_at(address), (address, address - 4)
         place = bisect_left(self.returns_to, block)
+        found = []
         while place < len(self.returns_to) and self.returns_to[place] == block:
             edge = int(self.returns[place])
-            source = int(self.edge_source[edge])
-            if self.block_ends[source] in ends:
-                return source, edge
+            found.append((int(self.edge_source[edge]), edge))
+            if self.block_ends[found[-1][0]] in ends:
+                return found[-1]
             place += 1
-        return None
+        return found[0] if len(found) == 1 else None
 
     def exit_behind_slot(self, context: WalkContext) -> int:
         """Return the EXIT edge that a return or jump takes whose delay slot is reached."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block
+from simprof.profiler.recovery.return_addresses import Use, jumping_calls, unusual_uses
 from simprof.simulator.binary.dynamic import EARLIER, real_address
 from simprof.simulator.binary.program import Binding, Platform, Program, Range, joined
 from simprof.simulator.errors import UnsupportedError
@@ -129,6 +130,13 @@ class CodeImage:
     # Late code (`Program.late_code`) that a start-up relocation writes. Its words are not those of
     # the file; those known from a run were given to `build_code_image`.
     deferred: tuple[Range, ...]
+    starts: NDArray[np.int64]  # Words at which functions begin that have names
+    is64: bool
+
+    @cached_property
+    def return_uses(self) -> Mapping[int, Use]:
+        """What routines do with their return addresses that is unusual, by their first word."""
+        return unusual_uses(self, self.starts, self.is64)
 
     @property
     def base(self) -> int:
@@ -244,7 +252,13 @@ def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = (
     if program.modules:
         for span in (*deferred, *(each for each in spans if each.start >= EARLIER)):
             _pass_control_on(transfers, place, span)
-    return CodeImage(place, words, is_code, transfers, deferred)
+    named = {place.index(symbol.address) for symbol in program.symbols if symbol.is_function}
+    starts = np.array(sorted(named - {-1}), np.int64)
+    code = CodeImage(place, words, is_code, transfers, deferred, starts, program.is64)
+    # nothing returns to a call over data either
+    jumps = list(jumping_calls(code, starts, program.is64))
+    transfers.kind[jumps] = TransferKind.BRANCH_ALWAYS
+    return code
 
 
 def _pass_control_on(transfers: Transfers, place: WordMap, span: Range) -> None:

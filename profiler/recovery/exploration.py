@@ -53,6 +53,8 @@ _SMALL = 1 << 18  # Words of code up to which importing numba takes longer than 
 
 _TELLING = 0.1  # Seconds between two messages of how far the exploration is
 
+_ADD_TO_O7 = 0x9E03E000  # add %o7, constant, %o7, without the constant
+
 _ROOM = 8  # Blocks due for each word, at most: it is entered, and two flows and a return lead to it
 
 
@@ -86,6 +88,8 @@ class Hints:
     entries: frozenset[int]
     returning_calls: frozenset[int]
     landings: frozenset[int] = frozenset()
+    # Call -> where it returns, of those that do not return behind their slots
+    points: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -280,8 +284,13 @@ class Exploration:
         def rows(length: int, columns: int) -> NDArray[np.int32]:
             return np.empty((length, columns), dtype=np.int32)  # costs what is used of it
 
+        words = code.words
+        if hints.points:  # as if the caller, not the callee, moved the return address
+            words = words.copy()
+            for call, point in hints.points.items():
+                words[call + 1] = _ADD_TO_O7 | 4 * (point - call - 2)
         state: k.State = k.State(
-            code.words, code.transfers.kind, code.transfers.annulled, code.targets,
+            words, code.transfers.kind, code.transfers.annulled, code.targets,
             code.block_ends, at, routine, rows(room, 2), rows(2 * room, 2), rows(room, 3),
             rows(n, 2), rows(n, 3), rows(n, 3), counts,
         )  # fmt: skip

@@ -242,7 +242,8 @@ class DataFlow:
         if kind == _K.JUMP:
             value = self._step.jump_target(state, self._x.words[at])
             self._jumps[at] = (value, self._bounds_of(value, state))
-        if kind in (_K.CALL, _K.INDIRECT_CALL):
+        # a call over data is a jump that leaves its address
+        if kind in (_K.CALL, _K.INDIRECT_CALL) or self._x.words[at] >> 30 == 1:
             state[O7] = self._code.address(at)
         if flow.has_slot and part.delay:
             self._step.execute(state, at + 1)
@@ -377,7 +378,8 @@ class JumpResolver:
             addresses = [value]
         elif isinstance(value, Affine):
             if value.atom == RETURN_ADDRESS:
-                returns = value.factor == 1 and value.base in (8, 12)  # ret, or behind an unimp
+                # ret, or behind an unimp, or behind data
+                returns = value.factor == 1 and 8 <= value.base < 1 << 12 and not value.base & 3
                 return Resolution(frozenset(), returns=True) if returns else None
             # Every address that a jump into equally long pieces of code can compute.
             if low is not None and high is not None and 0 <= high - low < MAX_PIECES:

@@ -25,6 +25,7 @@ import numpy as np
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.packed import PackedGraphs
 from simprof.profiler.recovery.code_image import CodeImage, build_code_image
+from simprof.profiler.recovery.return_addresses import point_shown, points_behind
 from simprof.simulator.binary.dynamic import EarlierBlock
 from simprof.simulator.binary.program import Module, Program, Range
 from simprof.simulator.values import dataclass
@@ -201,14 +202,20 @@ def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints
     from simprof.profiler.recovery.exploration import Hints
 
     targets: dict[int, set[int]] = {}
-    for jump, target in discoveries.indirect_targets:
-        if code.index(target) >= 0:
-            targets.setdefault(code.index(jump), set()).add(code.index(target))
+    points = points_behind(code, code.return_uses)
+    for pair in discoveries.indirect_targets:
+        jump, target = map(code.index, pair)
+        call = point_shown(code, code.return_uses, jump, target)
+        if call is not None:
+            points.setdefault(call, target)
+        if target >= 0 and points.get(call) != target:
+            targets.setdefault(jump, set()).add(target)
     return Hints(
         {jump: frozenset(addresses) for jump, addresses in targets.items()},
         frozenset(map(code.index, discoveries.entries)) - {-1},
         frozenset(map(code.index, discoveries.returning_calls)) - {-1},
         landing_points(program, code),
+        points,
     )
 
 

@@ -197,7 +197,7 @@ class BlockEffects:
             falls_past=past if past in inside else -1,
             kept=~(_TRAP_RESULTS | self._unsafe) if flow.kind == _K.TRAP_ALWAYS else _EVERYTHING,
             left_by_call=self._left_by_call(at) if flow.call_return >= 0 else 0,
-            links=bit(O7) if flow.kind in (_K.CALL, _K.INDIRECT_CALL) else 0,
+            links=bit(O7) if flow.kind == _K.INDIRECT_CALL or words[at] >> 30 == 1 else 0,
             uses=operands(words[at]) if flow.kind == _K.JUMP else 0,
             compared=self._compared(at, flow) if flow.kind == _K.BRANCH else 0,
         )

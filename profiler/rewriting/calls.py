@@ -286,6 +286,12 @@ class CallCopies:
         back = draft.out(block.id, EdgeKind.CALL_RETURN)
         direct = target if kind is TransferKind.CALL else -1
         stays = self._staying(block)
+        is_call = kind is not TransferKind.JUMP_AND_LINK and back is not None
+        if is_call and draft.program.calls.harms(target, 8 + 4 * self._skipped(block, back)):
+            raise NotRewritableError(
+                f"the callee of {address:#x} may return elsewhere than behind the call, "
+                "or read its code"
+            )
         if direct >= 0:
             draft.arrive(direct, block=block.id)
         self._landings.under_way(block)

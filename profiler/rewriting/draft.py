@@ -11,6 +11,7 @@ that only return there. Four kinds of callees mind (`CallPlaces`):
 - unwinding (C++ exceptions, backtraces) looks it up in the frame tables of the old code, and those
   of all callers further up the stack;
 - routines that look at where they were called from (`rewriting.callers`);
+- routines that read what lies behind the call (`recovery.return_addresses`);
 - code whose call returns at a distance (`add %o7, 12, %o7` in the delay slot), or whose callee does
   (`jmp %o7 + 12`), except over the one word that marks 32-bit calls of functions with structures.
 
@@ -33,11 +34,12 @@ from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, 
 from simprof.profiler.recovery.calls import CONTEXTS, RETURNING_TWICE, call_sites
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
+from simprof.profiler.recovery.return_addresses import Use
 from simprof.profiler.recovery.routines import are_held
 from simprof.profiler.rewriting.callers import looking
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Item, Label, Register
-from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.isa.decode import RETURN_OFFSETS, TransferKind
 from simprof.simulator.values import dataclass
 
 # The bits of a word that say where a direct transfer goes
@@ -94,9 +96,14 @@ def retargeted(word: int, kind: TransferKind, label: str) -> Instruction:
     One that is always taken becomes `ba`, which reaches 8 MB whatever it was before.
     """
     if kind is TransferKind.BRANCH_ALWAYS:
-        return asm.branch("a", label, annul=bool(word & _ANNUL))
+        return asm.branch("a", label, annul=is_annulled(word))
     field = displacement_kind(word)
     return Instruction(f".word {word:#010x} -> {label}", word & ~FIELDS[field], Fixup(field, label))
+
+
+def is_annulled(word: int) -> bool:
+    """Whether a branch has its annul bit set; a call, which may be a jump over data, has none."""
+    return word >> 30 == 0 and bool(word & _ANNUL)
 
 
 def is_short(word: int, kind: TransferKind) -> bool:
@@ -202,6 +209,8 @@ class CallPlaces:
 
         `target` is the address of its callee, -1 where only the run tells it.
         """
+        if self._uses(target):
+            return Cause.CALLS
         callee = self._routine(target)
         if callee in self._thunks:
             return Cause.PROGRAM_COUNTERS
@@ -209,6 +218,35 @@ class CallPlaces:
             return Cause.CALLS
         unwinds = bool(self._roots) if callee is None else callee in self._unwinding
         return Cause.CALLS if unwinds else None
+
+    def _uses(self, target: int) -> Sequence[Use]:
+        """Return what callees may do with their return address that is unusual (`reason`)."""
+        if target < 0:
+            return self._held_uses
+        use = self._code.return_uses.get(self._code.index(target))
+        return () if use is None else (use,)
+
+    @cached_property
+    def _held_uses(self) -> Sequence[Use]:
+        """What routines do whose address the program has, so that it may call them through it."""
+        uses, code = self._code.return_uses, self._code
+        if not uses:
+            return ()
+        starts = code.place.addresses(np.array(list(uses), np.int64))
+        held = are_held(self._recovered.program, code, starts).tolist()
+        return [use for use, is_held in zip(uses.values(), held, strict=True) if is_held]
+
+    def harms(self, target: int, distance: int) -> bool:
+        """Whether a callee may return elsewhere than `distance` behind the call, or read a word of
+        the old code that changes: the call, or where it returns.
+        """
+        changed = {*range(8), *range(distance, distance + 4)}
+        is_known = distance != RETURN_OFFSETS[0]  # a run, or the callee, has shown it
+        return any(
+            not use.returns <= ({distance, None} if is_known else {distance})
+            or not use.reads.isdisjoint(changed)
+            for use in self._uses(target)
+        )
 
     def skips(self, target: int) -> bool:
         """Whether the callee at an address returns one word later than others do."""

@@ -28,6 +28,7 @@ from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles.profile import ProgramInfo
 from simprof.profiler.recovery.calls import all_second_returns
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
+from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
     NO_SCHEME,
@@ -262,8 +263,11 @@ def instrument(
         heap_start(program),
     )
     codes = {number: code for number, code in codes.items() if number in kept}
+    chosen = SelectedRoutines(recovered, order.basis.selection).takes
     names = tuple(
-        (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
+        (recovered.routines[number].name, reason)
+        for number, reason in sorted(copies.left.items())
+        if chosen(recovered.routines[number])
     )
     carried = tuple(members(order.basis.contexts.carried, tuple(Register)))
     return Instrumented(

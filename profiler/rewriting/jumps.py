@@ -52,6 +52,7 @@ from simprof.profiler.rewriting.draft import (
     NotRewritableError,
     constant,
     entry_label,
+    is_annulled,
     is_short,
     jump,
     raw,
@@ -95,7 +96,7 @@ def write_branch(
 ) -> None:
     """Write the branch that ends a block, with its delay slot."""
     word = draft.word(address)
-    annulled = bool(word & _ANNUL)
+    annulled = is_annulled(word)
     taken = _taken(draft, block, annulled and kind is TransferKind.BRANCH)
     label = scheme.sent_to(address)
     if draft.leaves_both_ways(block.id):
@@ -109,6 +110,9 @@ def write_branch(
             if is_short(word, kind):
                 draft.charge(Cause.LONG_BRANCHES, 1, edge=taken.id)
                 label = draft.island("island", taken.id, label)
+    if word >> 30 == 1:  # a call over data, which it reads at its old place
+        draft.emit(*constant(address, R.O7))
+        draft.charge(Cause.PROGRAM_COUNTERS, 2, block=block.id)
     draft.emit(retargeted(word, kind, label or draft.block_label(taken.target)))
     if not (annulled and kind is TransferKind.BRANCH_ALWAYS):
         draft.emit(*delay_slot(draft, address, kind))

@@ -221,6 +221,17 @@ def is_save(word: int) -> bool:
     return is_op and word >> 14 & 31 == R.SP and word >> 25 & 31 == R.SP
 
 
+# Its frame is where a routine's own window would begin, and calls leave nothing of its registers
+# alone but what it has saved: code would keep its values where others keep theirs.
+NO_WINDOW = "keeps its registers in its frame, not in a window (-mflat)"
+
+
+def saves_register(word: int) -> bool:
+    """Whether an instruction stores a local or input register above %sp."""
+    is_store = word >> 30 == 3 and word >> 19 & 63 in (0x04, 0x07, 0x0E)  # st, std, stx
+    return is_store and word >> 25 & 31 >= R.L0 and word >> 14 & 31 == R.SP
+
+
 def moves_stack(word: int) -> bool:
     """Whether an instruction that is no `save` or `restore` changes %sp."""
     is_arithmetic = word >> 30 == 2 and word >> 19 & 63 < _SAVE

@@ -53,10 +53,12 @@ from simprof.profiler.rewriting.jumps import (
     write_flush_check,
 )
 from simprof.profiler.rewriting.placing import (
+    NO_WINDOW,
     PlacedCode,
     is_save,
     larger_save,
     more_room,
+    saves_register,
     uses_stack_words,
 )
 from simprof.simulator.isa import assembler as asm
@@ -239,8 +241,12 @@ def _unforeseen(
     left: dict[int, str] = {}
     unsure: dict[int, frozenset[int]] = {}
     for number, cfg in enumerate(recovered.routines):
-        if contexts.of(number).analysis is None:
+        analysis = contexts.of(number).analysis
+        if analysis is None:
             continue
+        words = (word for block in cfg.blocks for word in recovered.code.words_of(block))
+        if not analysis.frames.has_window and any(map(saves_register, words)):
+            left[number] = NO_WINDOW
         for jump_at in computed_jumps(recovered, cfg):
             if jump_at in targets:
                 unsure[jump_at] = targets[jump_at]
