@@ -15,6 +15,7 @@ from simprof.simulator.machine.faults import (
     signal_info,
     stack_fault,
     trap_fault,
+    unaligned_access,
 )
 
 PC = 0x10000
@@ -82,3 +83,26 @@ def test_words_that_are_no_instructions() -> None:
     kind = illegal_instruction(PC, 0)
     assert (kind.signal, kind.code, kind.address) == (Signal.ILL, 1, PC)
     assert kind.text == "illegal instruction 0x00000000"
+
+
+@pytest.mark.parametrize(
+    ("word", "address", "is_unaligned"),
+    [
+        (0xC2004000, 1, True),  # ld [%g1], %g1
+        (0xC2004000, 8, False),
+        (0xC4304000, 5, True),  # sth %g2, [%g1]
+        (0xC4184000, 12, True),  # ldd [%g1], %g2
+        (0xC5184000, 12, False),  # ldd [%g1], %f2, which Linux does itself at multiples of 4
+        (0xC5384000, 14, True),  # std %f2, [%g1]
+        (0xC4084000, 3, False),  # ldub [%g1], %g2
+    ],
+)
+def test_alignment_is_checked_before_the_page_is_looked_for(
+    word: int, address: int, is_unaligned: bool
+) -> None:
+    cpu = Cpu(is64=True)
+    cpu.set_register(1, address)
+    kind = unaligned_access(cpu, word)
+    assert (kind is not None) == is_unaligned
+    if kind is not None:
+        assert (kind.signal, kind.code, kind.address) == (Signal.BUS, 1, address)
