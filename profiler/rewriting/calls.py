@@ -401,6 +401,9 @@ def write_trap(
     Raises NotRewritableError where two would keep theirs in one frame.
     """
     word, is64 = draft.word(address), draft.context.is64
+    if address > block.start and draft.program.code.delays(address - 4):
+        # the block's own transfer is before it, and what code here needs would be its delay slot
+        raise NotRewritableError(f"the delay slot at {address:#x} is a trap")
     ending = ending_of([draft.word(a) for a in range(block.start, address + 4, 4)], is64)
     if ending is TrapEnding.EXITS:
         draft.emit(jump(EXIT_ROUTINE))
