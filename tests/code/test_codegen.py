@@ -99,7 +99,7 @@ def test_instrumented_routines(machine: MachineKind, seed: int) -> None:
     generated, layout, state, executed = lab.run_plan(edge_plan.plan)
     lab.check_same_result(base[0], state)
     events = lab.words(layout.edge_base, edge_plan.plan.edge_counters)
-    edges = edge_plan.read(RoutineCounters({}, tuple(events))).edges
+    edges = edge_plan.read(RoutineCounters({}, tuple(events))).all_edges
     assert edges is not None
     assert executed == base[1] + priced(generated, edges)
     blocks = [sum(edges[e] for e in lab.cfg.in_edges[b.id]) for b in lab.cfg.blocks]

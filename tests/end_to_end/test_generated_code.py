@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def generated(simulated: Simulated) -> RoutineProfile:
     return found
 
 
-def inside(path: Path, log: Trace) -> np.ndarray:
+def inside(path: Path, log: Trace) -> Any:
     """Whether each executed instruction is one of the program's file."""
     pc = log.pc
     spans = load(path).code
@@ -43,6 +44,7 @@ def test_trampolines(
     assert simulated.output == log.run.output
     assert simulated.observation.result.instructions == log.instructions
     own = inside(path, log)
+    assert log.sp is not None
     without = replace(
         log, pc=log.pc[own], breaks=log.breaks[own], sp=log.sp[own], executed=log.executed[own]
     )

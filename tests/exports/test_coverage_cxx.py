@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simprof.profiler.experiments.suites.builder import build_suite
-from simprof.profiler.experiments.suites.sources import input_directory
-from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.exports.coverage import coverage
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.program_files import SourceFiles
@@ -117,38 +113,13 @@ def test_containers(
 @pytest.mark.toolchain
 @pytest.mark.viewers
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("static", [True, False])
 @pytest.mark.parametrize("level", LEVELS)
-def test_programs(
-    compile_c: Callable[..., Path], tmp_path: Path, source: Path, level: str, static: bool
-) -> None:
-    width = ("v9", "v8plus")[(SOURCES.index(source) + LEVELS.index(level)) % 2]
+def test_programs(compile_c: Callable[..., Path], tmp_path: Path, source: Path, level: str) -> None:
+    """Width and linking take turns from source to source and from level to level."""
+    number = SOURCES.index(source) + LEVELS.index(level)
+    width, static = ("v9", "v8plus")[number % 2], number % 3 > 0
     program = compile_c(source, (level, "-g", "-w", "-pthread"), width, "c++", static)
     read_back(exported(program, tmp_path), tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.toolchain
-@pytest.mark.viewers
-@pytest.mark.parametrize("level", LEVELS)
-def test_cppcheck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str) -> None:
-    """Nine thousand routines; linked statically at every other level."""
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    suite = load_suite("real")
-    plain = suite.benchmark("cppcheck")
-    linking = "LDFLAGS=-static" if LEVELS.index(level) % 2 else "LDFLAGS="
-    recipe = replace(
-        plain.recipe,
-        flags=(level, "-g", "-w", "-DNDEBUG"),
-        commands=tuple(c.replace("LDFLAGS=-static", linking) for c in plain.recipe.commands),
-    )
-    benchmark = replace(plain, name=f"cppcheck{level}", recipe=recipe)
-    report = build_suite(replace(suite, benchmarks=(benchmark,)), widths=(64,))
-    assert report.failures == {}
-    (built,) = report.programs
-    root = input_directory(suite.path, benchmark.name, "train")
-    arguments = benchmark.inputs["train"].arguments
-    read_back(exported(built.path, tmp_path, root, arguments), tmp_path)
 
 
 @pytest.mark.toolchain

@@ -317,6 +317,6 @@ def test_hot_paths_of_pp_and_turns_of_loops_are_the_whole_run(
         assert any(on_page) == any(row.routine is one for row in turns)
     assert +listed == Counter((row.routine.address, row.flow) for row in rows)
     of_table: Counter[str] = Counter()
-    for row in table(measurement, "paths").objects():
-        of_table[row["routine_address"]] += row["instructions"]
+    for object_ in table(measurement, "paths").objects():
+        of_table[object_["routine_address"]] += object_["instructions"]
     assert of_table == {f"{each.address:#x}": each.instructions for each in measurement.routines}

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -131,7 +132,8 @@ def test_comparisons_are_drawn_in_notebooks(fixture_elf: FindElf) -> None:
     assert {"tpp", "qpt2", "pp"} < {each.get_text() for each in axes.texts}
     assert axes.get_xlim()[0] == 0
     # Names stand beside each other, and cover no point, however many there are.
-    drawn = axes.figure.canvas.get_renderer()
+    canvas: Any = axes.figure.canvas
+    drawn = canvas.get_renderer()
     places = [each.get_window_extent(drawn) for each in axes.texts]
     assert not any(a.overlaps(b) for a, b in combinations(places, 2))
     assert found.to_frame()[["mode", "accuracy"]].values.tolist()[0] == ["pp", 1.0]

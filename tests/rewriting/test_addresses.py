@@ -23,6 +23,7 @@ from simprof.profiler.request.request import (
     Setting,
 )
 from simprof.profiler.rewriting import qemu
+from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.instrument import instrument_file
 from simprof.profiler.rewriting.trials import TrialDirectory
 from simprof.profiler.rewriting.verification import EMULATOR, QEMU
@@ -188,7 +189,7 @@ int main(int argc, char **argv) {
 def test_return_addresses_are_the_originals(compile_c: Compile, tmp_path: Path, width: str) -> None:
     result = verified(compile_c(CALLERS, width=width), tmp_path, modes=["pp"])
     check_verified(result)
-    assert result.modes[0].rewriting["old-return-addresses"] > 0
+    assert result.modes[0].rewriting[Cause.CALLS] > 0
 
 
 PROFILED = """

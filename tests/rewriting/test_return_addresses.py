@@ -37,7 +37,7 @@ def test_each_routine_is_entered_as_often_as_it_is_called(
 ) -> None:
     flags = ("-nostdlib", "-s") if strip else ("-nostdlib",)
     program = compile_c(BEHIND, flags, width=width, language="asm")
-    measured = run_program(RunRequest(program, GuestOptions(tmp_path), mode="pp")).measurement
+    measured = run_program(RunRequest(program, GuestOptions(tmp_path), mode="pp"))
     entered = sorted(routine.activations for routine in measured.routines if routine.activations)
     assert entered == [1, 12, 12, 12, 12, 12]
 

@@ -94,10 +94,10 @@ def test_every_reading_of_a_run_is_compared(
 
     def misread(self: object, counters: RoutineCounters) -> Reading:
         reading = correct(self, counters)  # type: ignore[arg-type]
-        if reading.edges is None:
+        if reading.all_edges is None:
             assert reading.blocks is not None and reading.blocks[0] is not None
             return replace(reading, blocks=(reading.blocks[0] + 1, *reading.blocks[1:]))
-        return replace(reading, edges=raised(reading.edges, 0))
+        return replace(reading, edges=raised(reading.all_edges, 0))
 
     measure_all(observation)
     monkeypatch.setattr(kind, "read", misread)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_runs_that_showed_different_things_have_their_graphs_merged(
 ) -> None:
     measured = measure(fixture_elf("nonlocal"), "pp")
     assert measured.discoveries is not None and measured.discoveries["entries"]
-    nothing = {name: [] for name in measured.discoveries}
+    nothing: dict[str, list[Any]] = {name: [] for name in measured.discoveries}
     assert merge_discoveries([nothing, measured.discoveries]) == measured.discoveries
     assert merge_discoveries([measured.discoveries, None]) is None
 

@@ -454,8 +454,8 @@ def test_readings_are_checked_in_every_run(
         reading: Reading = type(self).unpatched(self, counters)
         if self is not plan:
             return reading
-        assert reading.edges is not None
-        return replace(reading, edges=raised(reading.edges, 0))
+        assert reading.all_edges is not None
+        return replace(reading, edges=raised(reading.all_edges, 0))
 
     monkeypatch.setattr(type(plan), "unpatched", type(plan).read, raising=False)
     monkeypatch.setattr(type(plan), "read", misread)
