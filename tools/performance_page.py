@@ -118,17 +118,13 @@ RECOVERY_BOUND = (
 
 
 WARM_BOUND = (
-    "A warm `run` knows the ways through the code that an earlier run has taken, under whatever "
-    "mode: those of\ncppcheck, 52,703 in a run of 89 million instructions. They are kept as steps, "
-    "of which native code composes\nthe operations of the mode when the program comes into a "
-    "routine; no way is learnt twice. Nor is a plan made or\npriced twice, or executed along a "
-    "segment twice, but under `compare` and in the second run\nof `tpp`, which is guided by the "
-    "counts of the first: they hold only if this run has the same, and it takes one\nemulation, "
-    "where a first run has two. `compare` is with eleven modes (a user who names none has "
-    "fourteen); of\nthe two largest programs it records the run and is shared out among the "
+    "New transitions are learnt in native code (`walk_kernel`), in a first run as in later ones: "
+    "none are kept.\nA warm `run` reads graphs, plans, prices and what schemes do along segments; "
+    "under `compare`, and in the second run\nof `tpp`, which is guided by the counts of the "
+    "first, the last three are made again. `compare` is with eleven\nmodes (a user who names none "
+    "has more); of the two largest programs it records the run and is shared out\namong the "
     "processors.\n"
 )
-"""Calls of `Automaton._resolve`, `make_plan`, `Player.execute`, `emu_start`, by a profiler."""
 EVENT_BOUND = (
     "An exception is 36,409 instructions of the unwinder, which the emulator alone executes in "
     "33 to 73 us at the\nspeeds of its `bare` rows below.\n"
