@@ -187,8 +187,12 @@ def engine_stage(example: Example) -> Iterator[str]:
     yield from table("edge | from → to | step", rows)
     first = int(example.execution.index.first_edge[example.routine])
     lines = []
-    for transition, count in example.execution.automaton.counts.transition_counts():
-        edges = [step.edge - first for step in transition.boundary if isinstance(step, Cross)]
+    counts = example.execution.automaton.counts
+    native = counts.native
+    boundaries = [(each.boundary, count) for each, count in counts.transition_counts()]
+    boundaries += [(native.boundary(n), count) for n, count in enumerate(native.taken().tolist())]
+    for boundary, count in boundaries:
+        edges = [step.edge - first for step in boundary if isinstance(step, Cross)]
         crossed = [edge for edge in edges if 0 <= edge < len(example.cfg.edges)]
         if crossed:
             lines.append((count, example.walk(crossed)))

@@ -6,15 +6,12 @@ import gzip
 import json
 import re
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from lxml import etree
 
 from simprof.profiler import cli
 from simprof.profiler.exports import coverage as coverage_module
@@ -27,23 +24,12 @@ from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
+from tests.support.coverage import gcovr, lines_of, parsed, written
 from tests.support.gcov import gcov_counts
 from tests.support.hostile_profile import hostile_measurement
 
 MOVED = SourceFiles(((".", str(FIXTURES)),))
 """Fixtures name their sources as seen from where they were compiled."""
-
-DTD = Path(__file__).with_name("coverage-04.dtd")
-
-
-def lines_of(tracefile: str) -> dict[str, dict[int, int]]:
-    """File -> line -> count, read from a tracefile by the words of geninfo(1)."""
-    files: dict[str, dict[int, int]] = {}
-    for record in tracefile.split("end_of_record\n")[:-1]:
-        (name,) = re.findall(r"^SF:(.*)$", record, re.MULTILINE)
-        pairs = re.findall(r"^DA:(\d+),(\d+)$", record, re.MULTILINE)
-        files[name] = {int(line): int(count) for line, count in pairs}
-    return files
 
 
 def arms_in(measurement: RunMeasurement) -> Counter[int]:
@@ -166,15 +152,11 @@ def hostile_source(monkeypatch: pytest.MonkeyPatch) -> ExportSource:
     class Program:
         lines = Lines()
         path = Path("gone")
-        parts = segments = symbols = ()
+        parts = segments = symbols = unwinding = ()
 
     source.__dict__["program"] = Program()
     source.__dict__["recovered"] = None
     return source
-
-
-def written(form: str, source: ExportSource) -> bytes:
-    return find(form).writer(source)
 
 
 # lcov
@@ -232,14 +214,6 @@ def test_genhtml_takes_any_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 # Cobertura
 
 
-def parsed(document: bytes) -> etree._Element:
-    """A document that is valid."""
-    dtd = etree.DTD(str(DTD))
-    root = etree.fromstring(document, etree.XMLParser(load_dtd=False, no_network=True))
-    assert dtd.validate(root), str(dtd.error_log)
-    return root
-
-
 def test_cobertura_is_valid_and_has_the_counts(exported: ExportSource) -> None:
     root = parsed(written("cobertura", exported))
     expected = lines_of(written("lcov", exported).decode())
@@ -270,15 +244,6 @@ def test_cobertura_takes_any_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # gcov JSON
-
-
-def gcovr(*arguments: str | Path, directory: Path) -> dict[str, Any]:
-    """What gcovr has read, as its own JSON."""
-    output = directory / "gcovr.json"
-    command = [sys.executable, "-m", "gcovr", "--json", output, *arguments]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(output.read_text()))
 
 
 def test_gcovr_reads_gcov_json(exported: ExportSource, tmp_path: Path) -> None:

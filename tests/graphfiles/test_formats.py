@@ -21,31 +21,8 @@ from simprof.profiler.graphs.numbering import number
 from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.schemes import registry
 from simprof.simulator.binary import elf
-from tests.support.graphs_modes import KITER_1, TPP_7
+from tests.support.graphs_modes import EPP_1, FIGURES
 from tests.support.turns import turns
-
-EPP_1 = {
-    "name": "EPP figure 1",
-    "entry": "A",
-    "exit": "F",
-    "blocks": {"A": 3, "F": 2},
-    "edges": [["A", "C", 150], ["A", "B", 120.5], ["B", "C"], ["B", "D", 0], ["C", "D"],
-              ["D", "F", 1e300], ["D", "E"], ["E", "F"]],
-    "runs": [["A C D F", 90], ["A C D E F", 60], ["A B C D E F", 100], ["A B D F", 20]],
-}  # fmt: skip
-EPP_2 = EPP_1 | {
-    "name": "EPP figure 2",
-    "edges": [*EPP_1["edges"], ["F", "A"], ["F", "A", 5], ["D", "D"]],
-    "runs": [[{"edges": [0, 4, 5, 9, 1, 3, 10, 5]}, 7]],
-}
-BL94_5 = {
-    "name": "BL94 figure 5",
-    "entry": "P",
-    "exit": "X",
-    "edges": [edge.split(">") for edge in "P>Q P>X Q>A Q>B A>R B>R R>C R>X C>P".split()],
-    "runs": [["P X", 3], ["P Q A R C P Q B R X", 4]],
-}
-FIGURES: list[dict[str, Any]] = [EPP_1, EPP_2, BL94_5, KITER_1, TPP_7]
 
 
 def write_node_link(graph: nx.MultiDiGraph, path: Path, key: str = "edges") -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
-from tests.graphfiles.test_formats import FIGURES
+from tests.support.graphs_modes import FIGURES
 
 DOT = """/* EPP */ digraph "EPP figure 1" { // with all that DOT has
   node [instructions=2 shape=box]; graph [rankdir=LR]

@@ -14,7 +14,7 @@ import pytest
 from simprof.profiler.exports.coverage import coverage
 from simprof.simulator.binary.demangling import demangle
 from tests.conftest import ROOT
-from tests.exports.test_coverage_cxx import exported
+from tests.support.coverage import exported
 from tests.support.turns import turns
 
 PROGRAMS = ROOT / "tests" / "programs"

@@ -17,7 +17,7 @@ def with_paths(paths: int, executed: int) -> RoutineProfile:
 
 def test_path_coverage_by_how_many_paths_routines_have() -> None:
     numbers = (1, 1), (1, 1), (2, 1), (10, 10), (11, 5), (100, 0), (101, 7), (10**12, 3)
-    never = replace(with_paths(3, 0), activations=0)
+    never = replace(with_paths(3, 0), activations=0, instructions=0)
     run = measurement(routines=(never, *(with_paths(*each) for each in numbers)))
     found = path_coverage(run)
     assert found is not None

@@ -296,7 +296,7 @@ def test_text_of_limited_loops() -> None:
     (line,) = [line for line in run_text.render(long, 400).splitlines() if told in line]
     assert len(line) < 200
     assert "_ZN" not in line
-    unused = replace(run, routines=(routine(limited_loops=limits, activations=0),))
+    unused = replace(run, routines=(routine(limited_loops=limits, activations=0, instructions=0),))
     assert told not in run_text.render(unused)
 
 
@@ -394,6 +394,8 @@ def test_graph_answer_table() -> None:
                 "potential_paths": 2,
                 "cut_edges": 0,
                 "irreducible": False,
+                "path_register": None,
+                "addressing": "none",
             }
         ],
         "edges": [
@@ -406,8 +408,9 @@ def test_graph_answer_table() -> None:
             "values": [0, 1],
             "tree": [True, False],
             "code": [[], ["r=1", "count[r]++"]],
-            "dummy_edges": [{"from": "ENTRY", "to": "A", "for": [3], "value": 1}],
+            "dummy_edges": [{"from": "ENTRY", "to": "A", "for": [2], "value": 1}],
         },
+        "warnings": [],
         "paths": [{"path": 1, "executions": 4, "blocks": ["A", "C"]}],
         "all_paths": [{"path": 0, "blocks": ["A", "B"]}, {"path": 1, "blocks": ["A", "C"]}],
     }

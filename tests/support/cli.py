@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from simprof.profiler.request.request import (
     RunRequest,
     Setting,
 )
+from simprof.profiler.session.observation import SchemeComparison
 from tests.support.samples import measurement
 
 Session = Callable[[RunRequest], RunMeasurement]
@@ -39,15 +39,13 @@ class FakeSession:
         *,
         brief: bool = False,
         jobs: int = 1,
-    ) -> types.SimpleNamespace:
+    ) -> SchemeComparison:
         self.requests.append(request)
         self.settings = tuple(settings)
         answers = [
             replace(self.answer(request), mode=str(setting.mode)) for setting in self.settings
         ]
-        return types.SimpleNamespace(
-            measurements=tuple(answers), emulations=2, whole_emulations=2, reasons=(), lines=None
-        )
+        return SchemeComparison(tuple(answers), emulations=2, whole_emulations=2)
 
 
 def simprof(*arguments: str | Path) -> int:
