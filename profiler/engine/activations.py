@@ -30,6 +30,7 @@ from simprof.profiler.engine.walk import (
     Missing,
     MissingEntry,
     MissingReturn,
+    MissingTarget,
     Step,
     WalkContext,
 )
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 ENDED_BIT = kernels.ENDED_BIT
 SIGNAL_BIT = kernels.SIGNAL_BIT
+FARTHEST_RETURN = 4000  # Bytes of data behind a call over which its callee may return
 
 
 @dataclass(frozen=True)
@@ -264,12 +266,40 @@ class Activations:
     def accept_return(self, address: int) -> bool:
         """Whether the current activation returns at `address` though its caller has another %sp."""
         # The frame then gets the %sp that the kernel wants to find there.
+        # So it does where its caller's graph has several places to which the call may return.
         frame = self.current
         returned = self._return_address(frame) == address and self._returns(address, frame)
+        edge = self._index.return_edge_to(address)
+        if not returned and edge is not None and self._calls_from(frame) == edge[0]:
+            returned = True
         if returned:
+            frames = self._memory.state.frames
             pointer = kernels.read_stack_pointer(self._memory.address)
-            self._memory.state.frames[frame + kernels.FRAME_STACK] = pointer
+            frames[frame + kernels.FRAME_STACK], frames[frame + kernels.FRAME_RETURN] = (
+                pointer,
+                address,
+            )
         return returned
+
+    def _calls_from(self, frame: int) -> int:
+        """Block with the call of the activation at `frame`, if its caller owns the stack again."""
+        waits = frame > 0 and not self._return_address(frame) & (SIGNAL_BIT | ENDED_BIT)
+        at_caller = waits and self._stack(frame) == self._stack_pointer()
+        return self._waiting_block(frame) if at_caller else UNKNOWN
+
+    def _returns_elsewhere(self, address: int, frame: int) -> bool:
+        """Whether a callee returns to its caller, but not to where the graph says; notes where."""
+        # No longjmp comes there: no other call returns to that place.
+        index, block = self._index, self._calls_from(frame)
+        if block == UNKNOWN or index.call_block(address) not in (UNKNOWN, block):
+            return False
+        ahead = address - index.block_end(block)
+        routine = index.recovered.routine_at(address)
+        if not 0 <= ahead <= FARTHEST_RETURN or routine not in (UNKNOWN, index.routine(block)):
+            return False
+        self._on_missing(MissingTarget(index.block_end(block) - 8, address))
+        self.current = frame - kernels.STRIDE
+        return True
 
     def _returns(self, address: int, frame: int) -> bool:
         """Whether the activation at `frame` returns to its caller by coming to `address`."""
@@ -299,6 +329,8 @@ class Activations:
                 return
             if self._is_handler(frame):
                 self.enter(address)  # the handler returned to the signal trampoline
+                return
+            if self._returns_elsewhere(address, frame):
                 return
         else:
             self.end_early(frame, block)

@@ -345,10 +345,11 @@ def _step(word: int) -> Step:
 def _sites(index: GraphIndex) -> Array:
     """Return by word of code the call that returns there (`ContextCounting.pushed`)."""
     calls, code = index.call_blocks, index.recovered.code
-    sites = np.zeros(len(code.words) + 2, np.int64)
-    ends = np.fromiter(calls, np.int64, len(calls))
-    words = code.place.indices(ends)
+    found = np.zeros(len(code.words) + 2, np.int64)
+    words = code.place.indices(np.fromiter(calls, np.int64, len(calls)))
+    blocks = np.fromiter(calls.values(), np.int64, len(calls))
+    sites = np.asarray(index.block_ends)[blocks] - 8
     # A call that returns behind an `unimp` has its place where no other one returns.
-    sites[words + 1] = ends - 8
-    sites[words] = ends - 8
-    return sites
+    found[words + 1] = sites
+    found[words] = sites
+    return found

@@ -70,6 +70,8 @@ class Stray(Land):
 class MissingTarget:
     """The graph lacks the transfer from the indirect jump at `jump` to `target`."""
 
+    # Of a call: that it returns there, too.
+
     jump: int
     target: int
 
@@ -158,7 +160,7 @@ class GraphIndex:
     def _by_block(self, blocks: npt.NDArray[np.int64], *kinds: EdgeKind) -> memoryview[int]:
         edges = self._of_kind(*kinds)
         found = np.full(self.block_count + 1, UNKNOWN, np.int64)  # the last one is for UNKNOWN
-        found[blocks[edges]] = edges
+        found[blocks[edges][::-1]] = edges[::-1]  # of several, the first
         return found.data
 
     def close(self) -> None:

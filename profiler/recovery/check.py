@@ -104,7 +104,8 @@ def _check_end(recovered: ProgramGraphs, graph: ControlFlowGraph, block: Block) 
     edges = [graph.edges[i] for i in graph.out_edges[block.id]]
     kinds = [edge.kind for edge in edges]
     _require(bool(kinds), "block without successor", block.start)
-    repeated = any(count > 1 for kind, count in Counter(kinds).items() if kind is not _E.SWITCH)
+    several = (_E.SWITCH, _E.CALL_RETURN)
+    repeated = any(count > 1 for kind, count in Counter(kinds).items() if kind not in several)
     _require(not repeated, "two edges of one kind", block.start)
     if block.is_slot:
         _require(kinds in ([_E.TAKEN], [_E.EXIT]), "slot block with wrong edges", block.start)

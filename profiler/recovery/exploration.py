@@ -38,6 +38,7 @@ from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.idioms import is_prologue, starts_leaf
 from simprof.profiler.recovery.routines import RoutineMap
 from simprof.simulator.cpu import compiled
+from simprof.simulator.isa.decode import IS_CALL
 from simprof.simulator.values import dataclass
 
 # Why a transfer is not followed, by `exploration_kernel.REASON`.
@@ -161,7 +162,7 @@ class Exploration:
             self._note()
             if self.stale:
                 return
-            if self._resolve_jumps(resolve):
+            if self._follow_returns() or self._resolve_jumps(resolve):
                 continue
             if owned := [index for index in sorted(landings) if self._is_owned(index)]:
                 landings = landings.difference(owned)
@@ -315,7 +316,21 @@ class Exploration:
             known = state.routine[: state.counts[k.ROUTINES], k.LEADERS]
             self._told(int(np.count_nonzero(known)), len(known))
 
-    # -- indirect jumps --------------------------------------------------------------------
+    # -- indirect jumps, and calls that return to several places ---------------------------
+
+    def _follow_returns(self) -> bool:
+        """Follow calls to where a run has seen them return, too; return whether any is new."""
+        new = [
+            call
+            for call in self.hints.indirect_targets
+            if call >= 0 and IS_CALL[self.kinds[call]] and call not in self.switch
+            if self.state.at[k.RETURN, call] > 0
+        ]
+        for call in new:
+            number = int(self.state.at[k.OWNER, call])
+            targets = np.array(sorted(self.hints.indirect_targets[call]), dtype=np.int64)
+            self._follow_jump(call, number, 0, targets)
+        return bool(new)
 
     def _resolve_jumps(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> bool:
         """Resolve the jumps of routines that have grown; return whether anything changed."""
@@ -349,7 +364,9 @@ class Exploration:
         elif jump not in self.unresolved:
             self.unresolved[jump] = number
             flags = k.JUMP_RETURNS | (0 if known else k.JUMP_LEAVES)
-        targets = np.array(sorted(known), dtype=np.int64)
+        self._follow_jump(jump, number, flags, np.array(sorted(known), dtype=np.int64))
+
+    def _follow_jump(self, jump: int, number: int, flags: int, targets: k.Numbers) -> None:
         # Room for more blocks that are due: the same jumps are followed again and again.
         state, used = self.state, int(self.state.counts[k.WORK])
         if len(state.work) < used + len(targets) + _ROOM * len(state.words):

@@ -156,8 +156,9 @@ def _extents(exploration: Exploration, position: Integers) -> Extents:
 
 def _switches(exploration: Exploration, extents: Extents) -> Switches:
     """(extent that ends in an indirect jump, its target), by extent and target."""
+    # and those that end in a call which returns to several places
     jumps = {jump: targets for jump, targets in exploration.switch.items() if targets}
-    found = np.flatnonzero(extents.kind == k.JUMP).tolist()
+    found = np.flatnonzero((extents.kind != k.NONE) & np.isin(extents.last, list(jumps))).tolist()
     ends = zip(found, extents.last[found].tolist(), strict=True)
     pairs = [(extent, target) for extent, jump in ends for target in sorted(jumps.get(jump, ()))]
     table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -215,7 +216,9 @@ def _edges(
         yield part(rank, extent, source, target, kind)
     extent = np.flatnonzero(slot_block)
     yield part(1, extent, here, slots[extent], EdgeKind.SLOT)
-    yield part(5, switches[0], here, block_at[switches[1]], EdgeKind.SWITCH)
+    jumps = extents.kind[switches[0]] == k.JUMP
+    for which, kind in ((jumps, EdgeKind.SWITCH), (~jumps, EdgeKind.CALL_RETURN)):
+        yield part(5, switches[0][which], here, block_at[switches[1][which]], kind)
 
 
 def _entries(

@@ -203,12 +203,13 @@ def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints
 
     targets: dict[int, set[int]] = {}
     points = points_behind(code, code.return_uses)
-    for pair in discoveries.indirect_targets:
+    for pair in sorted(discoveries.indirect_targets):
         jump, target = map(code.index, pair)
         call = point_shown(code, code.return_uses, jump, target)
         if call is not None:
+            jump = call  # it may return to several places
             points.setdefault(call, target)
-        if target >= 0 and points.get(call) != target:
+        if target >= 0 and points.get(jump) != target:
             targets.setdefault(jump, set()).add(target)
     return Hints(
         {jump: frozenset(addresses) for jump, addresses in targets.items()},
