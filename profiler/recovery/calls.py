@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from simprof.profiler.recovery.code_image import GET_CONTEXT
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
 from simprof.simulator.isa.decode import TransferKind
 
@@ -119,7 +120,6 @@ RETURNING_TWICE = frozenset(
 CONTEXTS = frozenset(["getcontext", "__getcontext", "swapcontext", "__swapcontext"])
 _OTHERS = frozenset(["vfork", "__vfork", "__libc_vfork", "savectx"])
 MOST_IN_ROUTINE = 3  # Second returns of one routine: if it may have more, they are left to the run
-_GET_CONTEXT = 0x91D0206E  # ta 0x6e
 _MOST_WORDS = 32  # Of a routine's beginning, in which it would save its caller's place
 _SP, _O7, _FP, _I7 = 14, 15, 30, 31
 _SAVE, _RESTORE, _JUMPS, _SETHI = 0x3C, 0x3D, (0x38, 0x39), 4
@@ -139,7 +139,7 @@ def second_returns(recovered: ProgramGraphs) -> tuple[int, ...]:
     named = [s.address for s in recovered.program.symbols if s.name in RETURNING_TWICE]
     calls = np.flatnonzero(code.transfers.kind == TransferKind.CALL)
     calls = calls[np.isin(code.transfers.target[calls], named)]
-    behind = [*(calls + 2), *(np.flatnonzero(code.words == _GET_CONTEXT) + 1)]
+    behind = [*(calls + 2), *(np.flatnonzero(code.words == GET_CONTEXT) + 1)]
     blocks = {recovered.block_starting_at(code.address(int(word))) for word in behind}
     possible = sorted(blocks - {UNKNOWN_BLOCK, *graphs.entered_blocks().tolist()})
     routines = [recovered.routine_of_block(block) for block in possible]
@@ -160,7 +160,7 @@ def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
 
     code, graphs, kinds = recovered.code, recovered.arrays, recovered.code.transfers.kind
     own, to = _routines_by_word(recovered)
-    traps = np.flatnonzero(code.words == _GET_CONTEXT)
+    traps = np.flatnonzero(code.words == GET_CONTEXT)
     names = RETURNING_TWICE | CONTEXTS | _OTHERS
     named = {s.address for s in recovered.program.symbols if s.name in names}
     saving = {int(own[trap]) for trap in traps}

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
 from simprof.profiler.recovery import exploration_kernel as k
-from simprof.profiler.recovery.exploration import Exploration, Hints
+from simprof.profiler.recovery.code_image import GET_CONTEXT
+from simprof.profiler.recovery.exploration import Exploration
 from simprof.profiler.recovery.routines import Routine
 
 Integers = NDArray[np.int64]
@@ -234,7 +235,7 @@ def _entries(
     words, routine = words[order], routine[order]
     before = np.searchsorted(extents.routine, routine)  # its first extent
     kinds = np.where(
-        _are_reentries(exploration.hints, words, extents) & ~is_start[order],
+        _are_reentries(exploration, words, extents) & ~is_start[order],
         np.uint8(NUMBER_OF_KIND[EdgeKind.REENTRY]),
         np.uint8(NUMBER_OF_KIND[EdgeKind.ENTRY]),
     )
@@ -243,10 +244,13 @@ def _entries(
     return Edges(_ORDER * (before + 1) - 1, routine, source, target, kinds)
 
 
-def _are_reentries(hints: Hints, words: Integers, extents: Extents) -> NDArray[np.bool_]:
+def _are_reentries(exploration: Exploration, words: Integers, extents: Extents) -> Flags:
     """Whether control comes to these words from an exception, or from `longjmp` behind a call."""
+    # The 64-bit `longjmp` sets the context that `setjmp` has got by a trap.
+    hints, code = exploration.hints, exploration.code
     landings, shown = (np.isin(words, list(known)) for known in (hints.landings, hints.entries))
-    return landings | shown & np.isin(words, extents.call_return)
+    behind = np.isin(words, extents.call_return) | (code.words[words - 1] == GET_CONTEXT)
+    return landings | shown & behind
 
 
 def _sorted(edges: Edges, first_block: Integers) -> Edges:

@@ -33,14 +33,14 @@ LABELS = assign_labels(
     [item for name, body in ROUTINES.items() for item in (Label(name), *body)], BASE
 )
 SWITCH = frozenset((LABELS["back"], LABELS[target]) for target in ("one", "two"))
-FALLS = frozenset({LABELS["falls"]})
+ENTERED = frozenset({LABELS["falls"], LABELS["back"]})  # the latter by longjmp, behind a call
 
 Fault = Callable[[ControlFlowGraph], ControlFlowGraph]
 
 
 def program() -> ProgramGraphs:
     """`main` with every kind of edge; `falls`, which runs on into `leaf`."""
-    return recover(program_of(ROUTINES), Discoveries(indirect_targets=SWITCH, entries=FALLS))
+    return recover(program_of(ROUTINES), Discoveries(indirect_targets=SWITCH, entries=ENTERED))
 
 
 RECOVERED = program()

@@ -194,7 +194,9 @@ def test_jumps_into_equal_pieces_of_code_are_computed() -> None:
     [
         (8, Resolution(frozenset(), returns=True)),
         (12, Resolution(frozenset(), returns=True)),
-        (16, None),
+        (16, Resolution(frozenset(), returns=True)),  # behind two words of data
+        (4, None),
+        (10, None),
     ],
 )
 def test_a_jump_to_the_callers_return_point_returns(
