@@ -18,6 +18,8 @@ from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
 from simprof.simulator.values import dataclass
 
+GET_CONTEXT = 0x91D0206E  # `ta 0x6e`
+
 
 # A program's code is in one piece, or nearly so; that of a dynamically linked one is in as many as
 # it has modules, and these may lie gigabytes apart. An image has all pieces one behind the other,

@@ -111,9 +111,15 @@ def unusual_uses(code: CodeImage, starts: Indices, is64: bool) -> Mapping[int, U
     has_window = code.words[begins] & PROLOGUE_MASK == PROLOGUE
     possible = np.zeros(len(begins) + 1, np.bool_)
     for register, where in ((_I7, True), (_O7, False)):
-        uses = np.flatnonzero(_may_be_unusual(code, register, is64))
+        uses = _may_be_unusual(code, register, is64)
         owners = np.searchsorted(begins, uses, "right") - 1
         possible[owners[has_window[owners] == where]] = True
+    # A function returns behind an `unimp` always, or never.
+    back = np.flatnonzero(np.isin(kinds, (_K.RETURN, _K.RETURN_JUMP)))
+    near, far = (back[code.words[back] & 0x1FFF == offset] for offset in RETURN_OFFSETS)
+    possible[
+        np.intersect1d(*(np.searchsorted(begins, each, "right") - 1 for each in (near, far)))
+    ] = True
     found: dict[int, Use] = {}
     asked = np.zeros_like(possible)
     while (possible & ~asked)[:-1].any():
@@ -128,24 +134,52 @@ def unusual_uses(code: CodeImage, starts: Indices, is64: bool) -> Mapping[int, U
     return found
 
 
-def _may_be_unusual(code: CodeImage, register: int, is64: bool) -> Flags:
+def _may_be_unusual(code: CodeImage, register: int, is64: bool) -> Indices:
     """Return the words that use a register otherwise than to return by it, or to keep it."""
+    # Most words name neither register, and are not looked at any further.
     words = code.words
-    op, op3 = words >> 30, words >> 19 & 63
-    first, second, to = words >> 14 & 31, words & 31, words >> 25 & 31
-    is_immediate = words & _IMMEDIATE != 0
-    usual = is_immediate & np.isin(words & 0x1FFF, RETURN_OFFSETS[: 1 if is64 else 2])
+    names = (words >> 14 & 31 == register) | (words & 31 == register)
+    places = np.flatnonzero(names & (words >> 31 == 1) & code.is_code)
+    named = words[places]
+    op, op3 = named >> 30, named >> 19 & 63
+    first, second, to = named >> 14 & 31, named & 31, named >> 25 & 31
+    is_immediate = named & _IMMEDIATE != 0
+    usual = is_immediate & np.isin(named & 0x1FFF, RETURN_OFFSETS[: 1 if is64 else 2])
     usual &= ((op3 == _JUMP) & (to == 0)) | (op3 == _RETURN)
     copies = np.isin(op3, _OR) & ~is_immediate & ((first == 0) | (second == 0)) & (op == 2)
-    uses = ((first == register) | ((second == register) & ~is_immediate)) & code.is_code
-    found: Flags = uses & ((op == 3) | ((op == 2) & ~usual & ~copies & (op3 < _TRAP)))
-    # what a copy is used for later
-    copied = np.flatnonzero(uses & copies & (to != _O7) & (to != _I7))
+    uses = (first == register) | ((second == register) & ~is_immediate)
+    others = uses & ((op == 3) | ((op == 2) & ~usual & ~copies & (op3 < _TRAP)))
+    kept = uses & copies & (to != _O7) & (to != _I7)
+    used = _used_later(code, places[kept], to[kept])
+    return np.union1d(places[others], places[kept][used])
+
+
+def _used_later(code: CodeImage, places: Indices, registers: Indices) -> Flags:
+    """Return which registers some code near behind uses otherwise than to copy them."""
+    # `registers`: What the instruction at each of `places` writes.
+    used, branched = np.zeros((2, len(places)), np.bool_)
+    called, left = np.zeros((2, len(places)), np.bool_)
+    holds, in_call = np.ones_like(used), registers >> 3 == 1
     for ahead in range(1, _LOOKED_AT):
-        at = np.minimum(copied + ahead, len(words) - 1)
-        reads = (op[at] >= 2) & (first[at] == to[copied]) & ~copies[at]
-        found[copied[reads]] = True
-    return found
+        at = np.minimum(places + ahead, len(code.words) - 1)
+        behind = code.words[at]
+        op, op3, first = behind >> 30, behind >> 19 & 63, behind >> 14 & 31
+        copies = np.isin(op3, _OR) & (behind & _IMMEDIATE == 0) & (op == 2)
+        copies &= (first == 0) | (behind & 31 == 0)
+        used |= holds & (op >= 2) & (first == registers) & ~copies
+        loads = (op == 3) & (op3 < 0x20) & (op3 & 4 == 0)
+        is_set = ((op == 2) & (op3 < 0x30)) | loads | ((op == 0) & (behind >> 22 & 7 == 4))
+        # What follows a branch may be executed without it, but not what follows a jump elsewhere.
+        jumps = (code.transfers.kind[at] == _K.BRANCH_ALWAYS) & (code.targets[at] >= 0)
+        jumps &= (code.targets[at] < places) | (code.targets[at] > places + _LOOKED_AT)
+        branched |= (op == 0) & ~is_set & ~jumps
+        to = behind >> 25 & 31
+        # A call's callee has the registers for arguments; if the slot sets %o7, it does not return.
+        is_lost = (is_set & (to == registers)) | (called & (in_call | ((op == 2) & (to == _O7))))
+        is_lost |= left
+        called, left = op == 1, jumps
+        holds &= ~is_lost | branched
+    return used
 
 
 def use_from(code: CodeLists, start: int, is64: bool, *, while_held: bool = False) -> Use:

@@ -18,7 +18,7 @@ import pytest
 from simprof.profiler.engine import kernels, native_walk, transition_kernel, walk_kernel
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import Lowering, cost_words
-from simprof.profiler.engine.native_walk import NativeWalk
+from simprof.profiler.engine.native_walk import NativeWalk, _sites
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -256,3 +256,21 @@ def test_as_many_windows_are_moved_as_trap(
     assert trapped.spills > 100
     assert (moved.spills, moved.fills) == (trapped.spills, trapped.fills)
     assert moved.instructions == trapped.instructions
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8"])
+def test_calls_that_return_behind_data_have_their_place(
+    compile_c: Callable[..., Path], width: str
+) -> None:
+    """Call trees name the call, not what lies 8 bytes before the place where it returns."""
+    program = Path(__file__).parents[1] / "programs" / "exact" / "data_behind_call.S"
+    recovered = recover(load(compile_c(program, ("-nostdlib",), width=width, language="asm")))
+    index, code = GraphIndex(recovered), recovered.code
+    distances = []
+    for edge in index.returns.tolist():
+        call = index.block_end(int(index.edge_source[edge])) - 8
+        point = index.block_start(index.target(edge))
+        assert _sites(index)[code.index(point)] == call
+        distances.append(point - call)
+    assert sorted(distances) == [8, 8, 12, 12, 16]

@@ -42,6 +42,25 @@ def test_each_routine_is_entered_as_often_as_it_is_called(
     assert entered == [1, 12, 12, 12, 12, 12]
 
 
+RETURNING = {"-DSKIPS": [1, 12, 12, 12, 12, 12, 12], "-DPOINTER": [1, 12, 12, 12, 12, 12, 24]}
+
+
+@pytest.mark.parametrize("strip", [False, True])
+@pytest.mark.parametrize("case", RETURNING)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_calls_that_return_elsewhere_are_no_entries(
+    compile_c: Compile, tmp_path: Path, width: str, case: str, strip: bool
+) -> None:
+    """To one of two places, or behind data though called through a pointer."""
+    flags = ("-nostdlib", "-no-pie", case, *(("-s",) if strip else ()))
+    program = compile_c(BEHIND, flags, width=width, language="asm")
+    request = RunRequest(program, GuestOptions(tmp_path), mode="pp", self_check=True)
+    measured = run_program(request)
+    entered = sorted(routine.activations for routine in measured.routines if routine.activations)
+    assert entered == RETURNING[case]
+    assert measured.counts["unattributed_transfers"] == 0
+
+
 @pytest.mark.qemu
 @pytest.mark.parametrize("mode", ["pp", "qpt2"])
 @pytest.mark.parametrize("width", WIDTHS)

@@ -55,6 +55,14 @@ skips:  cmp     %o0, 50                 ! returns to one of two places
 1:      jmp     %o7 + 12
         add     %o0, 2, %o0
         .size   skips, . - skips
+#ifdef POINTER
+        .type   far, #function
+far:    ld      [%o7 + 8], %o1
+        add     %o7, 8, %o7
+        retl
+        add     %o0, %o1, %o0
+        .size   far, . - far
+#endif
         .type   table, #function
 table:  mov     %o7, %g3
         and     %o0, 3, %o1
@@ -82,6 +90,16 @@ rounds: OPEN
         call    skips
         nop
         add     %o0, 100, %o0
+#endif
+#ifdef POINTER
+        set     far, %l0
+        call    %l0                     ! returns behind two words, and leaf does, too
+        nop
+        .word   5, 6
+        set     leaf, %l0
+        call    %l0
+        nop
+        .word   5, 6
 #endif
         call    table
         nop
