@@ -294,8 +294,8 @@ class _Walk:
                 self._leaves = True
                 return None
             back = dict(outer[-1])
-            inner = ((r, d) for r, d in held.items() if r < 8 or 24 <= r < _COPIED)
-            back |= {r - _WINDOW if r >= 24 else r: d for r, d in inner}
+            kept = ((r, d) for r, d in held.items() if r < 8 or 24 <= r < _COPIED)
+            back |= {r - _WINDOW if r >= 24 else r: d for r, d in kept}
             return _without(back, to), outer[:-1]
         if op == 3 and (operands(word) & _mask(held)):
             self._reads.add(self._sum(word, held))

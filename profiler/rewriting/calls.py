@@ -286,8 +286,11 @@ class CallCopies:
         back = draft.out(block.id, EdgeKind.CALL_RETURN)
         direct = target if kind is TransferKind.CALL else -1
         stays = self._staying(block)
-        is_call = kind is not TransferKind.JUMP_AND_LINK and back is not None
-        if is_call and draft.program.calls.harms(target, 8 + 4 * self._skipped(block, back)):
+        comes_back = kind is not TransferKind.JUMP_AND_LINK and back is not None
+        far = 8 if back is None else 8 + 4 * self._skipped(block, back)
+        edges = (draft.cfg.edges[edge].kind for edge in draft.cfg.out_edges[block.id])
+        several = sum(each is EdgeKind.CALL_RETURN for each in edges) > 1  # as a run has shown
+        if several or (comes_back and draft.program.calls.harms(target, far)):
             raise NotRewritableError(
                 f"the callee of {address:#x} may return elsewhere than behind the call, "
                 "or read its code"
