@@ -62,7 +62,6 @@ class SignalRecord:
 
     state: int  # number of the automaton's state
     pc: int  # address of the first instruction in it that had not executed; its end where all had
-    frame: int  # the interrupted activation
     # Where the program goes on: elsewhere than at `pc` if the block ended with a transfer.
     resumes_at: int
 
@@ -215,14 +214,16 @@ class Activations:
         if frame == 0 or self._return_address(frame) & ENDED_BIT:
             return
         address = self._return_address(frame)
-        block = self.abandon(address >> 2) if address & SIGNAL_BIT else self._waiting_block(frame)
-        self.end_early(frame - kernels.STRIDE, block)
+        below = frame - kernels.STRIDE
+        signal = address & SIGNAL_BIT
+        block = self.abandon(address >> 2, below) if signal else self._waiting_block(frame)
+        self.end_early(below, block)
 
-    def abandon(self, number: int) -> int:
-        """Count what an interrupted activation has executed, as it is never resumed."""
+    def abandon(self, number: int, frame: int) -> int:
+        """Count what the interrupted activation at `frame` has executed; it is never resumed."""
         # Returns the block in which it ends, or UNKNOWN. `number` is that of the record.
         record = self._signals[number]
-        return self.stop_at(record.state, record.pc, record.frame)
+        return self.stop_at(record.state, record.pc, frame)
 
     def stop_at(self, state: int, pc: int, frame: int) -> int:
         """Count what the activation at `frame` has executed of a state, up to `pc`."""
@@ -476,7 +477,7 @@ class Activations:
     def interrupt(self, state: int, pc: int, resumes_at: int | None = None) -> int:
         """Remember what a signal interrupts; return the number of the record."""
         resumes_at = pc if resumes_at is None else resumes_at
-        self._signals.append(SignalRecord(state, pc, self.current, resumes_at))
+        self._signals.append(SignalRecord(state, pc, resumes_at))
         return len(self._signals) - 1
 
     def enter_handler(self, record: int, stack_pointer: int, address: int) -> None:
@@ -497,8 +498,9 @@ class Activations:
         """Return the state that was interrupted by the handler whose frame has this address."""
         return self._signals[return_address >> 2].state
 
-    def leave_handler(self) -> SignalRecord | None:
-        """Drop the frames down to the innermost handler's; return what it had interrupted."""
+    def leave_handler(self, resumed_pc: int) -> SignalRecord | None:
+        """Drop the frames down to the innermost handler's; return what goes on at `resumed_pc`."""
+        # That is what the handler had interrupted, or another stack's: tasks of a bare program.
         frame = self.current
         while frame > 0 and not self._is_handler(frame):
             self._end_caller_early(frame)
@@ -506,9 +508,34 @@ class Activations:
         if frame == 0:  # outside a handler: where the program goes on, nobody waits any more
             self.current = 0
             return None
-        record = self._signals[self._return_address(frame) >> 2]
-        self.current = record.frame
-        return record
+        pointer = self._stack_pointer()
+
+        def is_wanted(link: int, waits: int) -> bool:
+            is_signal = link & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT
+            return (
+                is_signal and waits == pointer and self._signals[link >> 2].resumes_at == resumed_pc
+            )
+
+        if self.stacks.has_any and not is_wanted(self._return_address(frame), self._stack(frame)):
+            place = self.stacks.interrupted(frame, is_wanted)
+            frame = frame if place is None else self.stacks.change(frame, place)
+        self.current = frame - kernels.STRIDE
+        return self._signals[self._return_address(frame) >> 2]
+
+    def begins_task(self, address: int) -> bool:
+        """Whether a handler that goes to `address` leaves what it has interrupted to wait."""
+        # It goes to the start of a routine, with a stack that nobody waits with: a task begins. In
+        # a bare program that stack may be the same, as the first task needs none.
+        landing = self._index.block_at(address)
+        if landing == UNKNOWN or not self._index.starts_routine(landing):
+            return False
+        above = self.current + kernels.STRIDE
+        return self._index.is_bare or not self.stacks.waits(above, self._stack_pointer())
+
+    def begin_task(self, address: int) -> None:
+        """Begin a stack on the frame of a handler, which is complete."""
+        self.stacks.begin(self.current)
+        self._enter_landing(self.current, address)
 
 
 def too_deep(address: int) -> UnsupportedError:

@@ -467,7 +467,7 @@ class Automaton:
         record = activations.interrupt(number, pc, interrupted_pc)
         self._await(
             lambda address: activations.enter_handler(record, stack_pointer, address),
-            lambda: activations.abandon(record),
+            lambda: activations.abandon(record, activations.current),
         )
 
     @reported
@@ -480,13 +480,17 @@ class Automaton:
         steps, context = self._states.inside(self._current()[0])
         self._activations.apply(steps, frame)
         self._activations.end_early(frame, self._leave_by_trap(context))
-        record = self._activations.leave_handler()
+        record = self._activations.leave_handler(resumed_pc)
         if record is None or record.state == kernels.ABNORMAL:
             self._await_landing(UNKNOWN)
             return
         state = self._states[record.state]
-        if resumed_pc != record.resumes_at:
-            block = self._activations.stop_at(record.state, record.pc, record.frame)
+        if resumed_pc != record.resumes_at and self._activations.begins_task(resumed_pc):
+            self._activations.current += kernels.STRIDE  # the handler's frame, complete
+            self._await(self._activations.begin_task, lambda: UNKNOWN)
+        elif resumed_pc != record.resumes_at:
+            frame = self._activations.current
+            block = self._activations.stop_at(record.state, record.pc, frame)
             resume = self._activations.resume_elsewhere
             self._await(lambda address: resume(address, block), lambda: block)
         elif record.pc < state.end:

@@ -16,7 +16,7 @@ that stack. Bases above it become parts, or a part goes on top of what switched 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +47,8 @@ class Stacks:
     def __init__(self, memory: EngineMemory, notes: RunNotes | None, mask: int) -> None:
         self._memory, self._notes = memory, notes
         self._mask = mask & ~BASE_BIT
-        self._parts: dict[int, Part] = {}  # by %sp with which its innermost activation waits
+        # By the %sp with which its innermost activation waits, and the signal that it waits behind
+        self._parts: dict[tuple[int, int], Part] = {}
         self._gone: list[Part] = []  # Those in whose place there was another one later
         self.has_any = False  # Whether the program has made one
         self.has_switched = False  # Whether it has come back to one
@@ -86,7 +87,7 @@ class Stacks:
             if any(self.pointer(each) == pointer for each in _down(base, below)):
                 return base
             base = below
-        return self._parts.get(pointer) or next(
+        return self._parts.get((pointer, 0)) or next(
             (part for part in reversed(self._parts.values()) if self._has(part, pointer)), None
         )
 
@@ -96,8 +97,23 @@ class Stacks:
         Return its complete frame; `frame` where it is the stack that the program is on.
         """
         place = self.other(frame, pointer)
-        if place is None:
-            return frame
+        return frame if place is None else self.change(frame, place)
+
+    def interrupted(self, frame: int, is_wanted: Callable[[int, int], bool]) -> int | Part | None:
+        """Return where an interrupted activation waits on another stack than that of `frame`."""
+        # `is_wanted`: Told of the return address and the %sp of the handler's frame.
+        frames, base = self._memory.state.frames, self.base(frame)
+        while base > 0:
+            if is_wanted(int(frames[base + kernels.FRAME_RETURN]), self.pointer(base)):
+                return base
+            base = self.base(base - kernels.STRIDE)
+        for (pointer, signal), part in reversed(self._parts.items()):
+            if is_wanted(signal, pointer):
+                return part
+        return None
+
+    def change(self, frame: int, place: int | Part) -> int:
+        """Change from the complete `frame` to the stack at `place`; return its complete frame."""
         self.has_switched = True
         if isinstance(place, Part):
             return self._put_back(place, frame)
@@ -121,10 +137,11 @@ class Stacks:
             return  # nothing is alive there
         frames = self._memory.state.frames[base : frame + kernels.STRIDE].copy()
         frames[-kernels.STRIDE + kernels.FRAME_STACK] &= ~BASE_BIT
-        pointer = self.pointer(frame)
-        if pointer in self._parts:
-            self._gone.append(self._parts.pop(pointer))
-        self._parts[pointer] = Part(frames, self._notes_of(base, frame + kernels.STRIDE).copy())
+        link = int(frames[-kernels.STRIDE + kernels.FRAME_RETURN])
+        key = self.pointer(frame), link if link & kernels.SIGNAL_BIT else 0
+        if key in self._parts:
+            self._gone.append(self._parts.pop(key))
+        self._parts[key] = Part(frames, self._notes_of(base, frame + kernels.STRIDE).copy())
 
     def _put_back(self, part: Part, frame: int) -> int:
         """Put a part on the complete `frame`; return the part's own complete frame."""

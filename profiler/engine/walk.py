@@ -150,8 +150,8 @@ class GraphIndex:
         self.block_ends = (graphs.block_start + 4 * graphs.block_length.astype(np.int64)).data
         self._place = recovered.code.place
         program = recovered.program
-        bits, is_leon = 64 if program.is64 else 32, program.platform is Platform.LEON3
-        self.generated = GeneratedCode(bits, supervisor=is_leon)
+        self.is_bare = program.platform is Platform.LEON3
+        self.generated = GeneratedCode(64 if program.is64 else 32, supervisor=self.is_bare)
 
     def _of_kind(self, *kinds: EdgeKind) -> npt.NDArray[np.int64]:
         numbers = [NUMBER_OF_KIND[kind] for kind in kinds]

@@ -27,7 +27,7 @@ from simprof.profiler.graphs.packed import PackedGraphs
 from simprof.profiler.recovery.code_image import CodeImage, build_code_image
 from simprof.profiler.recovery.return_addresses import point_shown, points_behind
 from simprof.simulator.binary.dynamic import EarlierBlock
-from simprof.simulator.binary.program import Module, Program, Range
+from simprof.simulator.binary.program import Module, Platform, Program, Range
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
     from simprof.profiler.recovery.exploration import Exploration, Hints
     from simprof.profiler.recovery.jump_tables import Answers
+    from simprof.profiler.recovery.routines import RoutineMap
 
 UNKNOWN_BLOCK = -1
+_TRAP_FIVE = 0x91D02005  # ta 5
 
 Told = Callable[[int, int], None]  # Is told how many routines have been reached, and are known
 
@@ -183,9 +185,9 @@ def _explore(
     from simprof.profiler.recovery.jump_tables import JumpResolver
     from simprof.profiler.recovery.routines import RoutineMap, function_pointers
 
-    hints = _hints(program, code, discoveries)
     resolver = JumpResolver(program, code, known)
     named = RoutineMap(program, code)
+    hints = _hints(program, code, discoveries, _returning_traps(program, code, named))
     starts = {code.index(program.entry), *function_pointers(program, code, named)} - {-1}
     distrusted: frozenset[int] = frozenset()
     while True:
@@ -198,7 +200,19 @@ def _explore(
         distrusted |= exploration.distrusted
 
 
-def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints:
+def _returning_traps(program: Program, code: CodeImage, named: RoutineMap) -> frozenset[int]:
+    """Return the word indices of the `ta 5` of a bare program that may come back."""
+    # On Linux it is SIGILL. Here the program's own handler decides, and mostly returns behind it;
+    # not where the routine ends, as compilers place it there for `__builtin_trap`.
+    if program.platform is not Platform.LEON3:
+        return frozenset()
+    places = np.flatnonzero(np.asarray(code.words[:-1]) == _TRAP_FIVE).tolist()
+    return frozenset(at for at in places if named.owner(at) == named.owner(at + 1))
+
+
+def _hints(
+    program: Program, code: CodeImage, discoveries: Discoveries, traps: frozenset[int]
+) -> Hints:
     from simprof.profiler.recovery.exploration import Hints
 
     targets: dict[int, set[int]] = {}
@@ -214,7 +228,7 @@ def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints
     return Hints(
         {jump: frozenset(addresses) for jump, addresses in targets.items()},
         frozenset(map(code.index, discoveries.entries)) - {-1},
-        frozenset(map(code.index, discoveries.returning_calls)) - {-1},
+        traps | frozenset(map(code.index, discoveries.returning_calls)) - {-1},
         landing_points(program, code),
         points,
     )

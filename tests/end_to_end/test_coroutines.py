@@ -9,6 +9,7 @@ import pytest
 
 from tests.oracles.exact import simulate
 from tests.oracles.qemu import count, run
+from tests.support.verifying import check_verified, verified
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 WIDTHS = pytest.mark.parametrize("width", ["v9", "v8plus"])
@@ -32,3 +33,16 @@ def test_contexts(compile_c: Callable[..., Path], tmp_path: Path, width: str) ->
     path = compile_c(PROGRAMS / "swapcontext.c", flags, width=width)
     once = dict.fromkeys(("main", "squares", "endless"), 1)
     check(path, tmp_path, {**once, "make": 4, "leaves": 2, "finish": 2, "resume": 46, "yield": 46})
+
+
+@WIDTHS
+def test_hand_written_switches(compile_c: Callable[..., Path], tmp_path: Path, width: str) -> None:
+    """Each coroutine descends 5 times, 5, 11 and 17 activations deep; 2 values each, and its end."""
+    flags = ("-O1", "-g", "-fno-inline", "-fno-optimize-sibling-calls", "-fno-pic", "-no-pie")
+    path = compile_c(PROGRAMS / "switches.c", flags, width=width)
+    descents, values = 5 * (5 + 11 + 17), 5 * 2 * 3
+    entered = {"main": 1, "body": 3, "deep": descents, "hand": values}
+    # main changes to a coroutine for each value and each end, and each of these changes back
+    check(path, tmp_path, entered | {"change": 2 * (values + 3)})
+    (tmp_path / "verified").mkdir()
+    check_verified(verified(path, tmp_path / "verified", modes=("pp", "kiter")))

@@ -252,3 +252,24 @@ def test_output_that_cannot_be_written_ends_the_run(compile_c: Compile, tmp_path
         status, said, found = answer_of(path, tmp_path, *words, stdout=closed.fileno())
     assert (status, said) == (128 + 13, "")
     assert found is not None and found["exit"]["signal"] == 13  # type: ignore[index]
+
+
+def test_tasks_with_stacks_of_their_own(compile_c: Compile, tmp_path: Path) -> None:
+    """Each begins once, and is resumed; traps return behind `ta 5`, or go to a fix-up label."""
+    alone = tuple(flag for flag in leon.BUILD if not flag.endswith(".S"))
+    path = compile_c(PROGRAMS / "tasks.S", flags=alone, width="v8", language="asm")
+    simulated = simulate(path, directory=tmp_path, modes=("edges", "pp", "qpt2", "kiter"))
+    logged = leon.log(path, tmp_path)
+    assert simulated.observation.result.status == logged.result.status == 100
+    pc = logged.pc.tolist()
+    for measurement in simulated.measurements.values():
+        assert not measurement.warnings
+        found = {routine.name: routine for routine in measurement.routines}
+        entered = {name: found[name].activations for name in found if name != "_trap_table"}
+        once = dict.fromkeys(("start", "one", "two", "three"), 1)
+        handlers = {name: pc.count(found[name].address) for name in ("five", "odd", "tick")}
+        # `faulty` is left by each fault for its fix-up label, in place of which it goes on there
+        assert entered == once | handlers | {"work": 100 + 70 + 30, "faulty": 30 + 30}
+        assert handlers["five"] == 100
+        assert handlers["odd"] == 30
+        assert handlers["tick"] > 90

@@ -165,7 +165,7 @@ def test_a_handler_sits_above_what_it_interrupts_and_leaves_it_as_it_was() -> No
     stack.activations.enter_handler(record, 0x8000, stack.graphs.address("g"))
     assert stack.depth == 2
     assert stack.crossed == [("ENTRY>g", 2)]
-    assert stack.activations.leave_handler() == SignalRecord(f, pc, kernels.STRIDE, pc)
+    assert stack.activations.leave_handler(pc) == SignalRecord(f, pc, pc)
     assert stack.depth == 1
     assert stack.early() == {}
 
@@ -175,7 +175,7 @@ def test_what_a_handler_called_ends_early_when_it_is_left() -> None:
     record = stack.activations.interrupt(stack.graphs.block("main"), stack.graphs.address("main"))
     stack.activations.enter_handler(record, 0x9000, stack.graphs.address("f"))
     stack.push("inner", 0x8000)
-    assert stack.activations.leave_handler() is not None
+    assert stack.activations.leave_handler(0) is not None
     assert stack.depth == 0
     assert stack.early() == {"f": 1}
 
@@ -206,7 +206,7 @@ def test_a_block_that_was_left_for_nowhere_has_executed_whole(place: int) -> Non
 def test_leaving_a_handler_that_never_began_is_noticed() -> None:
     stack = Stack()
     stack.push("last", 0x9000)
-    assert stack.activations.leave_handler() is None
+    assert stack.activations.leave_handler(0) is None
 
 
 def test_the_innermost_handler_is_left_first() -> None:
@@ -215,7 +215,7 @@ def test_the_innermost_handler_is_left_first() -> None:
     for place, pointer in places:
         record = stack.activations.interrupt(stack.graphs.block(place), stack.graphs.address(place))
         stack.activations.enter_handler(record, pointer, stack.graphs.address("g"))
-    records = [stack.activations.leave_handler() for _ in places]
+    records = [stack.activations.leave_handler(0) for _ in places]
     blocks = [record.state for record in records if record is not None]
     assert blocks == [stack.graphs.block("f"), stack.graphs.block("main")]
 
