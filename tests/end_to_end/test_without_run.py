@@ -122,7 +122,9 @@ def test_every_fixture(fixture_elf: Find, tmp_path: Path, name: str, width: str)
 
 
 FLAGS = {
+    "data_behind_call.S": ("-nostdlib",),
     "endings.c": ("-nostdlib", "-O1", "-fno-toplevel-reorder"),
+    "flat.c": ("-O0", "-mflat", "-nostdlib", "-ffreestanding", "-w"),
     "large_frame.c": ("-O1", "-nostdlib", "-ffreestanding", "-w"),
     "leftover.S": ("-nostdlib",),
     "odd.S": ("-nostdlib",),

@@ -89,14 +89,12 @@ def test_a_caller_is_left_alone_whose_callee_returns_to_one_of_two_places(
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("mode", ["pp", "tpp", "kiter", "qpt2"])
+@pytest.mark.parametrize("mode", ["pp", "qpt2", "kiter", "bits"])
 @pytest.mark.parametrize("width", ["v9", "v8plus"])
 def test_routines_without_windows_are_left_alone(
     compile_c: Compile, tmp_path: Path, width: str, mode: str
 ) -> None:
     program = compile_c(PROGRAMS / "flat.c", FLAT, width=width)
-    if mode == "tpp":
-        mode = "bits"
     done, left = rewritten(program, tmp_path, mode)
     assert done.status == qemu.run(program, (), directory=tmp_path, timeout=20).status
     assert set(left) == {"sel", "_start"}
