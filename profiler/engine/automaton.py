@@ -327,7 +327,7 @@ class Automaton:
         self._activations.land(landing.address, landing.block, returned=landing.returned)
         self._check_stacks()
         self._end_event()
-        if native is not None:
+        if native is not None and not self._activations.stacks.has_any:
             uncrossed = self._operations.after_pop(operation) if landing.returned else None
             native.add(operation, landing.address, left, uncrossed)
 
@@ -338,15 +338,17 @@ class Automaton:
         watched = self.trace is not None or self._lowering.notes is not None
         watched = watched or not self._index.recovered.code.place.is_single
         if self._activations.stacks.has_any:
-            watched, self._clock[kernels.LAND_PART] = True, 0
+            return None
         if self._natives is None and not watched:
             mask, number = self._lowering.stack_mask, self._operations.number
             self._natives = Landings(self.memory, self._index, self.tally, mask, number)
             self._activations.on_end = self._natives.add_end
-        return None if self._activations.stacks.has_any else self._natives
+        return self._natives
 
     def _check_stacks(self) -> None:
         """Raise `UnsupportedError` if the run changes between stacks, and is traced or recorded."""
+        if self._activations.stacks.has_any:  # native code knows one stack only
+            self._clock[kernels.LAND_PART] = 0
         if self._activations.stacks.has_switched and (self.trace or self._recording):
             what = "trace" if self._recording is None else "recording"
             raise UnsupportedError(

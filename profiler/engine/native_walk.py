@@ -16,7 +16,17 @@ from simprof.profiler.engine import kernels, transition_kernel, walk_kernel
 from simprof.profiler.engine.contexts import ContextCounting
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table
-from simprof.profiler.engine.walk import Cross, GraphIndex, Pop, Push, Step, WalkContext, Walker
+from simprof.profiler.engine.walk import (
+    UNKNOWN,
+    Cross,
+    GraphIndex,
+    Pop,
+    Push,
+    Step,
+    WalkContext,
+    Walker,
+)
+from simprof.simulator.isa.decode import TransferKind
 
 Array = npt.NDArray[np.int64]
 Inside = tuple[tuple[Step, ...], WalkContext]  # Steps, and the context behind them
@@ -83,7 +93,7 @@ class NativeWalk:
     def _give_graphs(self) -> None:
         index, graphs = self._index, self._index.recovered.arrays
         self._give(walk_kernel.ENTRY_EDGE, np.asarray(index.entry_edge))
-        self._give(walk_kernel.EXIT_EDGE, np.asarray(index.exit_edge))
+        self._give(walk_kernel.EXIT_EDGE, self._exits())
         self._give(walk_kernel.SLOT_EDGE, np.asarray(index.slot_edge))
         self._give(walk_kernel.RETURN_EDGE, np.asarray(index.return_edge))
         self._give(walk_kernel.BLOCK_START, graphs.block_start)
@@ -102,6 +112,18 @@ class NativeWalk:
         self._give(walk_kernel.RETURNS, index.returns)
         self._give(walk_kernel.RETURNS_TO, np.asarray(index.returns_to))
         self._words[walk_kernel.RETURN_COUNT] = len(index.returns)
+
+    def _exits(self) -> npt.NDArray[np.int64]:
+        """Return the EXIT edges by block; none behind jumps to other contexts (left to Python)."""
+        index, code = self._index, self._index.recovered.code
+        exits, firsts = np.array(index.exit_edge), index.first_block.tolist()
+        for first, behind in zip(firsts, [*firsts[1:], index.block_count], strict=True):
+            if first < behind and index.sets_context(first):
+                for block in range(first, behind):
+                    word = code.place.index(index.block_end(block) - 8)
+                    if word >= 0 and code.transfers.kind[word] == TransferKind.JUMP:
+                        exits[block] = UNKNOWN
+        return exits
 
     def _give_operations(self) -> None:
         memory, index = self._memory, self._index

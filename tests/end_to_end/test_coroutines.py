@@ -37,7 +37,7 @@ def test_contexts(compile_c: Callable[..., Path], tmp_path: Path, width: str) ->
 
 @WIDTHS
 def test_hand_written_switches(compile_c: Callable[..., Path], tmp_path: Path, width: str) -> None:
-    """Each coroutine descends 5 times, 5, 11 and 17 activations deep; 2 values each, and its end."""
+    """Each coroutine descends 5 times, 5, 11 and 17 activations deep; 2 values each, an end."""
     flags = ("-O1", "-g", "-fno-inline", "-fno-optimize-sibling-calls", "-fno-pic", "-no-pie")
     path = compile_c(PROGRAMS / "switches.c", flags, width=width)
     descents, values = 5 * (5 + 11 + 17), 5 * 2 * 3

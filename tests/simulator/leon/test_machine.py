@@ -39,7 +39,7 @@ def run(compile_c: Compile, directory: Path, body: str, limits: Limits | None = 
         (UNALIGNED, 7),
         ('asm volatile("ta 5"); return 0;', 0x82),
         ('asm volatile("unimp 0"); return 0;', 2),
-        ('asm volatile(".word 0x89b08a83"); return 0;', 0x24),  # CPop1; fpsub16 on UltraSPARC
+        ('asm volatile(".word 0x89b08a83"); return 0;', 0x20),  # 0x24: CPop1, fpsub16 on UltraSPARC
         ('asm volatile(".word 0x89f08003"); return 0;', 2),  # umac, which this LEON3 lacks
         ('asm volatile(".word 0x89f88003"); return 0;', 2),  # smac
         ('asm volatile("wr %%g0, 0x8b, %%psr" ::); return 0;', 2),  # no window 11
