@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from simprof.profiler.profiles.code_counts import code_counts
+from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import load
 from tests.support.cli_run import WIDTHS, simprof
 from tests.support.turns import first, turns
@@ -166,12 +168,37 @@ def test_shares_of_a_failed_run_are_of_what_was_executed(
     saved = tmp_path / "profile"
     limits = ("--stack-size", "64K")
     found = run_json("--mode=pp", "-o", saved, *limits, program, "--", way, status=status)
-    profile, base = load(saved), found["instructions"]["base"]
+    assert_rows_add_up(load(saved), found["instructions"]["base"])
+
+
+def assert_rows_add_up(profile: RunMeasurement, base: int) -> None:
+    """Routines add up to base, their code to them, and no paths of one to more than it."""
     assert sum(each.instructions for each in profile.routines) == base
     for routine in profile.routines:
         on_paths = sum(path.count * path.instructions for path in routine.path_counts)
         assert on_paths <= routine.instructions
         assert sum(code_counts(routine).executions.values()) == routine.instructions
+
+
+@pytest.mark.parametrize(
+    ("program", "machine"), [("v9/sieve", "linux"), ("v8/calls", "linux"), ("leon", "leon3")]
+)
+def test_shares_of_a_limited_run_are_of_what_was_executed(
+    tmp_path: Path, program: str, machine: str
+) -> None:
+    """The limit falls within blocks, too; in exports, no line has more than was executed."""
+    path = ROOT / ("fixtures/leon/hello.elf" if machine == "leon3" else f"fixtures/bin/{program}")
+    saved = tmp_path / "profile"
+    for limit in (2, 777, 4003):
+        asked = ("--machine", machine, "--max-instructions", str(limit))
+        found = run_json("--mode=pp", *asked, "-o", saved, path, status=124)
+        base = found["instructions"]["base"]
+        assert base <= limit
+        assert_rows_add_up(load(saved), base)
+        done = simprof("export", "--format", "callgrind", saved, "-o", "-")
+        assert done.returncode == 0, done.stderr.decode()
+        (total,) = re.findall(rb"^(?:totals|summary): (\d+)$", done.stdout, re.MULTILINE)[:1]
+        assert int(total) == base
 
 
 def test_ctrl_c_keeps_the_profile(fixture_elf: Find, tmp_path: Path) -> None:
@@ -194,6 +221,7 @@ def test_ctrl_c_keeps_the_profile(fixture_elf: Find, tmp_path: Path) -> None:
             break
     assert load(saved).base > 0
     assert load(saved).partial
+    assert_rows_add_up(load(saved), load(saved).base)
 
 
 # --- faults

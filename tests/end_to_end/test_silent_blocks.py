@@ -18,7 +18,7 @@ from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
 from simprof.simulator.machine import machine
 from simprof.simulator.machine.hooks import NO_LIMIT
 from simprof.simulator.machine.running import BlockPlace
-from tests.oracles.exact import simulate_settings
+from tests.oracles.exact import check_against_qemu, simulate_settings
 from tests.support.turns import first
 
 PROGRAMS = {
@@ -136,3 +136,37 @@ def test_what_is_lost_is_run_again_with_all_events(
     assert counted(path, ["1"], tmp_path) == expected
     assert any(chosen)
     assert len(asked) == 1
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+def test_operations_that_trap_between_silent_blocks(
+    compile_c: Callable[..., Path],
+    tmp_path: Path,
+    chosen: list[Mapping[BlockPlace, int]],
+    width: str,
+) -> None:
+    """A trap stands for `fsmuld`, which ends its block; qemu is right about it, but for NaNs."""
+    path = compile_c(TRAPPED, ("-O2", "-mcpu=ultrasparc"), width=width)
+    check_against_qemu(path, directory=tmp_path)
+    assert any(chosen)
+
+
+TRAPPED = """
+#include <stdio.h>
+static float f[8] = {1.5f, 2.5f, 3.25f, -1.f, 7.f, 9.f, 11.f, 0.5f};
+int main(void)
+{
+    double sum = 0;
+    for (int i = 0; i < 3000; i++) {
+        double product;
+        asm volatile("fsmuld %1, %2, %0" : "=e"(product) : "f"(f[i & 7]), "f"(f[i >> 3 & 7]));
+        sum += product;
+        if (i % 3 == 0)
+            sum -= 5;
+    }
+    printf("%g\\n", sum);
+    return 0;
+}
+"""

@@ -164,7 +164,7 @@ def test_leon_linux_has_atomics_in_a_space_of_its_own(machine: MachineKind, tmp_
 @pytest.mark.parametrize("is64", [True, False])
 def test_vis(is64: bool, tmp_path: Path) -> None:
     tested = list(instructions.visual(is64))
-    assert len(tested) == 76
+    assert len(tested) == 81  # 49, and 32 logical ones: 16, each of 32 and of 64 bits
     _check(tested, lambda draw, n, each: _state(draw, n, False), tmp_path, is64)
 
 
