@@ -250,7 +250,8 @@ def _are_reentries(exploration: Exploration, words: Integers, extents: Extents) 
     hints, code = exploration.hints, exploration.code
     landings, shown = (np.isin(words, list(known)) for known in (hints.landings, hints.entries))
     behind = np.isin(words, extents.call_return) | (code.words[words - 1] == GET_CONTEXT)
-    return landings | shown & behind
+    found: Flags = landings | shown & behind
+    return found
 
 
 def _sorted(edges: Edges, first_block: Integers) -> Edges:
