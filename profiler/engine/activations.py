@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,11 +17,10 @@ from simprof.profiler.engine.memory import (
     MAXIMUM_DEPTH,
     Array,
     EngineMemory,
-    Operation,
     larger_table,
     put_row,
 )
-from simprof.profiler.engine.stacks import Stacks
+from simprof.profiler.engine.stacks import EarlyEnd, RunNotes, Stacks
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,
@@ -37,23 +35,9 @@ from simprof.profiler.engine.walk import (
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.values import dataclass
 
-if TYPE_CHECKING:
-    from simprof.profiler.engine.products import Products
-
 ENDED_BIT = kernels.ENDED_BIT
 SIGNAL_BIT = kernels.SIGNAL_BIT
 FARTHEST_RETURN = 4000  # Bytes of data behind a call over which its callee may return
-
-
-@dataclass(frozen=True)
-class EarlyEnd:
-    """How an activation ended that did not leave by its EXIT."""
-
-    # It adds one to a virtual edge from the block it was in to EXIT (BL94 3.2, EPP 3.6).
-
-    block: int  # The block in which it ended, by number in the whole program
-    register: int  # What its segment register held
-    segments: int  # The state of the segment automaton in which its last segment began
 
 
 @dataclass(frozen=True)
@@ -75,51 +59,6 @@ class Tally:
     missing: Counter[Missing] = field(default_factory=Counter)
     # (block, address before which it ended) -> executions of the block that ended so.
     cut: Counter[tuple[int, int]] = field(default_factory=Counter)
-
-
-class RunNotes(Protocol):
-    """What the kernel notes of a run, in the order of its events, besides what it counts."""
-
-    # The notes are keys of HASH operations, which go to a hook in place of the hashing routine: for
-    # counts by calling context (`contexts`), or for a recording (`recording`).
-
-    frames: Array = np.zeros(0, np.int64)  # what is noted of each frame in use, where it is kept
-
-    def use_frames(self, frames: Array) -> None:
-        """Keep what is noted of other frames from now on: another thread runs."""
-        return
-
-    def attach(self, memory: EngineMemory, products: Products) -> None:
-        """Let the kernel of a run find everything."""
-
-    def begun(self, routine: int) -> Operation:
-        """Return what the kernel does where an activation of a routine begins."""
-
-    def pushed(self, return_address: int) -> tuple[Operation, ...]:
-        """Return what the kernel does behind a CALL operation with this return address."""
-        return ()
-
-    def taken(self, transition: int, routine: int, edges: tuple[int, ...]) -> tuple[int, int]:
-        """Return code and key of what the kernel does where it takes a new transition."""
-        # `transition`: of the segment automaton; `edges`: those of the segment.
-
-    # What Python, not the kernel, finds out about the activation at `frame`
-
-    def ended_early(self, frame: int, end: EarlyEnd) -> None:
-        """Note that the activation ended otherwise than by its EXIT."""
-
-    def cut_short(self, frame: int, block: int, pc: int) -> None:
-        """Note that it has come no further in `block` than to `pc`."""
-        return
-
-    def signalled(self, frame: int) -> None:
-        """Note that the frame of a signal's handler was pushed."""
-        return
-
-    def landed(self, frame: int, owner: int) -> None:
-        """Note that an activation is to begin there in place of one that is gone."""
-        # `owner`: the frame of the activation that owns the stack there.
-        return
 
 
 class Activations:
@@ -548,84 +487,6 @@ def too_deep(address: int) -> UnsupportedError:
 
 def _signed(word: int) -> int:
     return word - (word >> 63 << 64)
-
-
-# -- Threads
-#
-# Each thread has a stack of its own, on which one kernel works. Counters, states and transitions
-# are the program's. What belongs to a thread is where it is, which the machine keeps for it
-# (`simulator.machine.threads`), and what is here: its frames, in which one it is, in which contexts
-# they are, and what is to be done where it arrives next.
-
-DEPTH = 1 << 20  # Activations that can be live at once in each thread but the first
-
-
-class Arrival(NamedTuple):
-    """What is to be done where control arrives next."""
-
-    begin: Callable[[int], None]  # called with the address of the next block, wherever that is
-    # Called if no block comes; returns that in which the current activation ends, or UNKNOWN.
-    abandon: Callable[[], int]
-
-
-@dataclass
-class _Stack:
-    """What a thread has for itself while another one runs."""
-
-    # Its activations, and the contexts of each where these are distinguished.
-    frames: Array
-    contexts: Array | None
-    frame: int  # its current activation
-    words: Array  # the state it is in, and what that continues
-    arrival: Arrival | None  # what is to be done where it arrives next
-
-
-_WORDS = [kernels.STATE, kernels.RESUMED_STATE, kernels.RESUME_PC, kernels.RESUME_END]
-
-
-class ThreadStacks:
-    """The stacks of the threads that do not run."""
-
-    def __init__(self, memory: EngineMemory, contexts: RunNotes | None) -> None:
-        self._memory = memory
-        self._contexts = contexts
-        self.stacks: dict[int, _Stack] = {}  # by number of the thread
-        self._current: int | None = None
-
-    def start(self, number: int, current: int, begin: Callable[[int], None]) -> None:
-        """Note that thread `current` has started another one, which begins by `begin`."""
-        self._current = current
-        frames = np.zeros(kernels.STRIDE * (DEPTH + 1), np.int64)
-        contexts = None
-        if self._contexts is not None:
-            from simprof.profiler.engine import context_kernel  # few runs tell contexts apart
-
-            contexts = np.zeros(context_kernel.FRAME * (DEPTH + 1), np.int64)
-        words = np.array([kernels.ABNORMAL, 0, 0, 0])
-        arrival = Arrival(begin, lambda: UNKNOWN)
-        self.stacks[number] = _Stack(frames, contexts, 0, words, arrival)
-
-    def switch(self, number: int, arrival: Arrival | None) -> Arrival | None:
-        """Let thread `number` go on; return its arrival. `arrival`: that of the current one."""
-        memory = self._memory
-        if self._current is not None:
-            contexts = None if self._contexts is None else self._contexts.frames
-            frame, words = int(memory.clock[kernels.FRAME]), memory.clock[_WORDS]
-            self.stacks[self._current] = _Stack(
-                memory.state.frames, contexts, frame, words, arrival
-            )
-        self._current = number
-        stack = self.stacks.pop(number)
-        memory.use_frames(stack.frames)
-        memory.clock[kernels.FRAME] = stack.frame
-        memory.clock[_WORDS] = stack.words
-        if self._contexts is not None and stack.contexts is not None:
-            self._contexts.use_frames(stack.contexts)
-        return stack.arrival
-
-    def end(self) -> None:
-        """Forget the current thread."""
-        self._current = None
 
 
 # -- Landings in native code

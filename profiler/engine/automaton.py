@@ -23,15 +23,14 @@ import numpy.typing as npt
 from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.activations import (
     Activations,
-    Arrival,
     Landings,
     Tally,
-    ThreadStacks,
     too_deep,
 )
 from simprof.profiler.engine.lowering import Lowering, StepOperations, TraceSink
 from simprof.profiler.engine.native_walk import BlockState, NativeWalk
 from simprof.profiler.engine.silence import EventsLostError, RunThinning, reported
+from simprof.profiler.engine.stacks import Arrival, ThreadStacks
 from simprof.profiler.engine.states import (
     RunCounts,
     States,

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import context_kernel, kernels
-from simprof.profiler.engine.activations import EarlyEnd, RunNotes
 from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table
+from simprof.profiler.engine.stacks import EarlyEnd, RunNotes
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 from simprof.simulator.values import dataclass

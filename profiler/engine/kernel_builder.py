@@ -24,7 +24,6 @@ ENGINE = (
     "simprof.simulator.cpu.nans",
     "simprof.profiler.engine.kernels",
     "simprof.profiler.engine.block_kernel",
-    "simprof.profiler.engine.operation_kernel",
     "simprof.profiler.engine.walk_kernel",
     "simprof.profiler.engine.transition_kernel",
     "simprof.profiler.graphs.plan_native",

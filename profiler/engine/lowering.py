@@ -35,9 +35,9 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.engine.activations import RunNotes
     from simprof.profiler.engine.contexts import ContextCounting
     from simprof.profiler.engine.recording import RunRecording
+    from simprof.profiler.engine.stacks import RunNotes
 
 _CODE = 0xFF  # What of the first word of an operation says what it does
 Array = npt.NDArray[np.int64]

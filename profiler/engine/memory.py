@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simprof.profiler.engine import block_kernel, kernels, operation_kernel
+from simprof.profiler.engine import block_kernel, kernels, transition_kernel
 from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
@@ -353,11 +353,11 @@ class EngineMemory:
         return start // kernels.OPERATION
 
     def add_joined(self, operations: Sequence[Operation]) -> tuple[int, Array]:
-        """Append a list of operations of which what can be joined is (`operation_kernel.fuse`)."""
+        """Append a list of operations of which what can be joined is (`transition_kernel.fuse`)."""
         # Return the number of its first, 0 where there are none, and its operations, a row each.
         start = self._put_operations(operations)
         at = self.state.operations.ctypes.data + 8 * start
-        end = start + kernels.OPERATION * operation_kernel.call_fuse(at, len(operations))
+        end = start + kernels.OPERATION * transition_kernel.call_fuse(at, len(operations))
         self.clock[kernels.USED_OPERATIONS] = end
         rows = self.state.operations[start:end].reshape(-1, kernels.OPERATION)
         return (start // kernels.OPERATION if operations else 0), rows

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from simprof.profiler.engine import kernels, recording_kernel
-from simprof.profiler.engine.activations import EarlyEnd, RunNotes
 from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table, put_row
 from simprof.profiler.engine.products import Products
+from simprof.profiler.engine.stacks import EarlyEnd, RunNotes
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.simulator.values import dataclass
 

@@ -15,10 +15,10 @@ from dataclasses import field
 import numpy as np
 
 from simprof.profiler.engine import kernels, recording_kernel, replay_kernel
-from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.memory import Operation
 from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.simulator.values import dataclass
 

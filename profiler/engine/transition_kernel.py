@@ -9,7 +9,7 @@ Steps -> functions
 ------------------
 1. the number of the state that follows                     `intern`
 2. the window that is moved before its block                `window_move`
-3. the operations of all steps, in one list                 `_compose`, `_finish_list`
+3. the operations of all steps, in one list                 `_compose`, `_finish_list`, `fuse`
 4. the successor in the row of its source                   `_insert`
 5. all of these for one event                               `learn`
 """
@@ -19,9 +19,9 @@ from __future__ import annotations
 from simprof.profiler.engine import context_kernel, kernels
 from simprof.profiler.engine import walk_kernel as walk
 from simprof.profiler.engine.kernels import find_row, get, inline, jit, put, spilled
-from simprof.profiler.engine.operation_kernel import fuse
 from simprof.simulator.cpu import compiled
 
+_OPERATION_SIZE = 8 * kernels.OPERATION  # bytes
 NOTE = kernels.HASH | context_kernel.NOTE_TABLE << kernels.TABLE_SHIFT
 _types = compiled.types
 
@@ -112,6 +112,56 @@ def _put_operation(at: int, place: int, code: int, a: int, b: int) -> None:
     put(at, kernels.OPERATION * place, code)
     put(at, kernels.OPERATION * place + 1, a)
     put(at, kernels.OPERATION * place + 2, b)
+
+
+@jit
+def _join(first: int, code: int, c: int, d: int) -> bool:
+    """Have the operation at address `first` do what (code, c, d) does behind it, if it can."""
+    before, a, b = get(first, 0), get(first, 1), get(first, 2)
+    if code == kernels.ADD and before in (kernels.ADD, kernels.BEGIN):
+        put(first, 1, a + c)
+    elif code == kernels.ADD and before == kernels.SEGMENT:
+        put(first, 2, b + c)
+    elif code == kernels.SEGMENT and before == kernels.ADD:
+        _put_operation(first, 0, code, a + c, d)
+    elif code == kernels.WINDOW and before == kernels.CALL and b == 0:
+        put(first, 2, c)
+    elif code == kernels.WINDOW and before == kernels.ADD:
+        _put_operation(first, 0, kernels.ADD_WINDOW, a, c)
+    elif code == kernels.WINDOW and before == kernels.RETURN and a == 0:
+        _put_operation(first, 0, before, c, b)
+    else:
+        return False
+    return True
+
+
+@jit
+def fuse(at: int, count: int) -> int:
+    """Join what can be joined of `count` operations at address `at`; return how many are left."""
+    # An operation is joined with the one before it; a move of a window also with a call or a return
+    # further ahead, over operations that have nothing to do with windows.
+    left = 0
+    for place in range(count):
+        operation = at + _OPERATION_SIZE * place
+        code, a, b = get(operation, 0), get(operation, 1), get(operation, 2)
+        partner = left - 1
+        if code == kernels.WINDOW:
+            while partner >= 0 and get(at + _OPERATION_SIZE * partner, 0) & 0xFF in (
+                kernels.BEGIN,
+                kernels.ADD,
+                kernels.SEGMENT,
+                kernels.HASH,
+            ):
+                partner -= 1
+            if partner < 0:
+                partner = left - 1
+        if partner < 0 or not _join(at + _OPERATION_SIZE * partner, code, a, b):
+            _put_operation(at, left, code, a, b)
+            left += 1
+    if left > 0:
+        last = at + _OPERATION_SIZE * (left - 1)
+        put(last, 0, get(last, 0) | kernels.LAST)
+    return left
 
 
 @jit
@@ -273,3 +323,4 @@ call_learn = compiled.for_python(learn)
 call_intern = compiled.for_python(intern)
 call_is_harmless = compiled.for_python(is_harmless)
 call_window_move = compiled.for_python(window_move)
+call_fuse = compiled.for_python(fuse)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,10 +27,7 @@ from simprof.profiler.recovery.idioms import (
     return_point,
     writes_integer,
 )
-from simprof.simulator.isa.decode import RETURN_OFFSETS, TransferKind, simm13
-
-if TYPE_CHECKING:
-    from simprof.profiler.recovery.code_image import CodeImage, CodeLists
+from simprof.simulator.isa.decode import RETURN_OFFSETS, TransferKind, Transfers, simm13
 
 Flags = NDArray[np.bool_]
 Indices = NDArray[np.int64]
@@ -48,6 +45,54 @@ _ROUNDS = 4  # Visits of one place until distances are not followed any more
 _NEAR = 1000  # Words that data behind a call take, at most
 _LOOKED_AT = 24  # Words behind a copy of %o7 in which it would be used
 _UNCHANGED = frozenset((8,))
+
+
+class CodeWords(Protocol):
+    """What is asked of `code_image.CodeLists`."""
+
+    @property
+    def words(self) -> Sequence[int]:
+        """The instructions."""
+
+    @property
+    def kinds(self) -> Sequence[int]:
+        """`TransferKind` by word."""
+
+    @property
+    def annulled(self) -> Sequence[bool]:
+        """Annul bits by word."""
+
+    @property
+    def targets(self) -> Sequence[int]:
+        """Word indices of direct targets, -1 for none."""
+
+
+class Code(Protocol):
+    """What is asked of `code_image.CodeImage`, which keeps what is found here."""
+
+    @property
+    def is64(self) -> bool:
+        """Whether the program has 64 bits."""
+
+    @property
+    def words(self) -> NDArray[np.uint32]:
+        """The instructions."""
+
+    @property
+    def is_code(self) -> NDArray[np.bool_]:
+        """Whether a word is code."""
+
+    @property
+    def transfers(self) -> Transfers:
+        """The decoded transfers."""
+
+    @property
+    def targets(self) -> NDArray[np.int32]:
+        """Word indices of direct targets, -1 for none."""
+
+    @property
+    def lists(self) -> CodeWords:
+        """The same as sequences."""
 
 
 class Use(NamedTuple):
@@ -75,7 +120,7 @@ class Use(NamedTuple):
         return found if is_near and found is not None and not found % 4 else None
 
 
-def jumping_calls(code: CodeImage, starts: Indices, is64: bool) -> Iterator[int]:
+def jumping_calls(code: Code, starts: Indices, is64: bool) -> Iterator[int]:
     """Yield the calls, by word, that are jumps over what they read through %o7.
 
     `starts`: Where functions begin that have names.
@@ -94,7 +139,7 @@ def jumping_calls(code: CodeImage, starts: Indices, is64: bool) -> Iterator[int]
             yield call
 
 
-def unusual_uses(code: CodeImage, starts: Indices, is64: bool) -> Mapping[int, Use]:
+def unusual_uses(code: Code, starts: Indices, is64: bool) -> Mapping[int, Use]:
     """Return what routines do that do not merely return behind their calls.
 
     By their first word; they begin where a name says so, and where calls lead.
@@ -134,7 +179,7 @@ def unusual_uses(code: CodeImage, starts: Indices, is64: bool) -> Mapping[int, U
     return found
 
 
-def _may_be_unusual(code: CodeImage, register: int, is64: bool) -> Indices:
+def _may_be_unusual(code: Code, register: int, is64: bool) -> Indices:
     """Return the words that use a register otherwise than to return by it, or to keep it."""
     # Most words name neither register, and are not looked at any further.
     words = code.words
@@ -154,7 +199,7 @@ def _may_be_unusual(code: CodeImage, register: int, is64: bool) -> Indices:
     return np.union1d(places[others], places[kept][used])
 
 
-def _used_later(code: CodeImage, places: Indices, registers: Indices) -> Flags:
+def _used_later(code: Code, places: Indices, registers: Indices) -> Flags:
     """Return which registers some code near behind uses otherwise than to copy them."""
     # `registers`: What the instruction at each of `places` writes.
     used, branched = np.zeros((2, len(places)), np.bool_)
@@ -182,18 +227,18 @@ def _used_later(code: CodeImage, places: Indices, registers: Indices) -> Flags:
     return used
 
 
-def use_from(code: CodeLists, start: int, is64: bool, *, while_held: bool = False) -> Use:
+def use_from(code: CodeWords, start: int, is64: bool, *, while_held: bool = False) -> Use:
     """Return what the code from word `start` on does with the address in %o7.
 
     `while_held`: What it does when no register holds the address any more is not asked.
     """
-    return _Walk(code, is64, while_held).run(start)
+    return _UseWalk(code, is64, while_held).run(start)
 
 
-class _Walk:
+class _UseWalk:
     """One walk over all code that control may reach from a word."""
 
-    def __init__(self, code: CodeLists, is64: bool, while_held: bool) -> None:
+    def __init__(self, code: CodeWords, is64: bool, while_held: bool) -> None:
         self._code, self._is64, self._while_held = code, is64, while_held
         self._returns: set[int | None] = set()
         self._reads: set[int | None] = set()
@@ -347,7 +392,7 @@ def _without(held: Held, register: int) -> Held:
     return {r: distance for r, distance in held.items() if r != register}
 
 
-def points_behind(code: CodeImage, uses: Mapping[int, Use]) -> dict[int, int]:
+def points_behind(code: Code, uses: Mapping[int, Use]) -> dict[int, int]:
     """Return the direct calls that do not return behind their slots -> where, as word indices."""
     calls = np.flatnonzero(code.transfers.kind == _K.CALL)
     calls = calls[np.isin(code.targets[calls], list(uses))]
@@ -360,7 +405,7 @@ def points_behind(code: CodeImage, uses: Mapping[int, Use]) -> dict[int, int]:
     return found
 
 
-def point_shown(code: CodeImage, uses: Mapping[int, Use], jump: int, target: int) -> int | None:
+def point_shown(code: Code, uses: Mapping[int, Use], jump: int, target: int) -> int | None:
     """Return the call behind which a run has seen `jump` return, to `target`; None: it is none."""
     # The jump is in a routine that uses its return address, and the call the last one before.
     routine = max((start for start in uses if start <= jump), default=-1)

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simprof.profiler.code.pricing import RoutineCost, block_costs, part_cost
-from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.players import Stretch
 from simprof.profiler.engine.products import Products
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.profiles.calls import BEYOND, TOP, CalledRoutine, CallTree, TreeBuilder

@@ -15,10 +15,10 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.players import Totals
 from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind

@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, cost_words
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.engine.segments import GraphVariant, variants_of
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import (
     GraphIndex,

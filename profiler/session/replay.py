@@ -11,10 +11,10 @@ from signal import SIGINT
 import numpy as np
 
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.recording import RecordedPiece
 from simprof.profiler.engine.replaying import DamagedError, Replayer
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.flow import unit_flow
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs

@@ -31,7 +31,6 @@ SOURCES = (
     "profiler/engine/context_kernel.py",
     "profiler/engine/kernels.py",
     "profiler/engine/landing_kernel.py",
-    "profiler/engine/operation_kernel.py",
     "profiler/engine/recording_kernel.py",
     "profiler/engine/replay_kernel.py",
     "profiler/engine/transition_kernel.py",

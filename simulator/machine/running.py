@@ -161,8 +161,8 @@ class ThreadWait:
 class RunResult:
     """How a run ended and what it took."""
 
-    # A shell's: the program's own, 128 + signal, 124 for a spent budget or time limit, 130 for Ctrl-C,
-    # 125 for a refused system call or a deadlock.
+    # A shell's: the program's own, 128 + signal, 124 for a spent budget or time limit, 130 for
+    # Ctrl-C, 125 for a refused system call or a deadlock.
     status: int
     reason: Reason
     signal: int | None

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import Land
 from simprof.profiler.reports import run_json
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting

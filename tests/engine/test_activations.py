@@ -11,9 +11,9 @@ import pytest
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.activations import (
     ENDED_BIT,
-    EarlyEnd,
     SignalRecord,
 )
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import (
     UNKNOWN,
     Cross,

@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from simprof.profiler.engine.activations import EarlyEnd
 from simprof.profiler.engine.lowering import Lowering, cost_words
 from simprof.profiler.engine.recording import RecordedPiece, RecordedStretch
 from simprof.profiler.engine.recording_kernel import BEGINS, ENDS
 from simprof.profiler.engine.replaying import DamagedError, Replayer
+from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.simulator.binary.program import MachineKind
 from tests.support.figures import named
 

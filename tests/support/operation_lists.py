@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from simprof.profiler.engine import kernels, operation_kernel
+from simprof.profiler.engine import kernels, transition_kernel
 from simprof.profiler.engine.memory import Operation
 
 
 def joined(operations: Sequence[Operation]) -> list[Operation]:
-    """Return what the kernel makes of a list (`operation_kernel.fuse`), without `LAST`."""
+    """Return what the kernel makes of a list (`transition_kernel.fuse`), without `LAST`."""
     words = np.array(operations, np.int64).ravel()
-    left = operation_kernel.call_fuse(words.ctypes.data, len(operations))
+    left = transition_kernel.call_fuse(words.ctypes.data, len(operations))
     rows = words.reshape(-1, kernels.OPERATION)[:left].tolist()
     assert all(
         (code & kernels.LAST != 0) == (row == left) for row, (code, _, _) in enumerate(rows, 1)
