@@ -187,7 +187,8 @@ UNWINDERS = frozenset(
     "_Unwind_ForcedUnwind".split()
 )
 _O7 = 15
-# `jmp %o7 + 12`, `jmp %i7 + 12`, `return %i7 + 12`.
+# `jmp %o7 + 8`, `jmp %i7 + 8`, `return %i7 + 8`; the same with 12.
+_USUAL_RETURNS = (0x81C3E008, 0x81C7E008, 0x81CFE008)
 _SKIPPING_RETURNS = (0x81C3E00C, 0x81C7E00C, 0x81CFE00C)
 _ADDITIVE = frozenset({0x00, 0x04, 0x08, 0x0C, 0x10, 0x14})  # add, sub and their variants
 
@@ -242,7 +243,9 @@ class CallPlaces:
         """
         changed = {*range(8), *range(distance, distance + 4)}
         is_known = distance != RETURN_OFFSETS[0]  # a run, or the callee, has shown it
-        return any(
+        # 32-bit callees that return structures skip a word at each of their returns, or at none.
+        is_mixed = self.skips(target) and self._routine(target) in self._usual
+        return is_mixed or any(
             not use.returns <= ({distance, None} if is_known else {distance})
             or not use.reads.isdisjoint(changed)
             for use in self._uses(target)
@@ -280,7 +283,15 @@ class CallPlaces:
 
     @cached_property
     def _skipping(self) -> frozenset[int | None]:
-        places = np.flatnonzero(np.isin(self._code.words, _SKIPPING_RETURNS)).tolist()
+        return self._returning(_SKIPPING_RETURNS)
+
+    @cached_property
+    def _usual(self) -> frozenset[int | None]:
+        return self._returning(_USUAL_RETURNS)
+
+    def _returning(self, instructions: tuple[int, ...]) -> frozenset[int | None]:
+        """Return the routines with some of these instructions."""
+        places = np.flatnonzero(np.isin(self._code.words, instructions)).tolist()
         routines = self._recovered.routine_at
         return frozenset(routines(self._code.base + 4 * place) for place in places)
 
