@@ -229,9 +229,11 @@ class Activations:
 
     def _returns_elsewhere(self, address: int, frame: int) -> bool:
         """Whether a callee returns to its caller, but not to where the graph says; notes where."""
-        # No longjmp comes there: no other call returns to that place.
+        # No exception or longjmp comes there: it is no entry, and no other call returns to it.
         index, block = self._index, self._calls_from(frame)
         if block == UNKNOWN or index.call_block(address) not in (UNKNOWN, block):
+            return False
+        if index.entry_edge[index.block_at(address)] != UNKNOWN:
             return False
         ahead = address - index.block_end(block)
         routine = index.recovered.routine_at(address)
@@ -564,6 +566,8 @@ class Landings:
             return
         landing = self._index.block_at(address)
         edge = self._index.entry_edge[landing]
+        if edge == UNKNOWN and uncrossed is not None:
+            return  # it may be a return that the graphs lack
         entered = MissingEntry(address) if edge == UNKNOWN else Cross(edge)
         self._landings.append((entered, uncrossed or ()))
         number = len(self._landings)
