@@ -36,6 +36,7 @@ class GraphOptions(ModeOptions, total=False):
     table: str
     edge_profile: StrPath
     layout: str
+    order: str
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.engine import kernels, transition_kernel, walk_kernel
-from simprof.profiler.engine.contexts import ContextCounting
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table
 from simprof.profiler.engine.walk import (
@@ -135,7 +134,7 @@ class NativeWalk:
         self._give(walk_kernel.POOL, np.zeros(kernels.OPERATION << 10, np.int64))
         if not self._lowering.is_idle:
             self._give(walk_kernel.LISTS, np.full(index.edge_count, -1, np.int64))
-        if isinstance(self._lowering.notes, ContextCounting):
+        if self._lowering.contexts is not None:
             self._give(walk_kernel.SITES, _sites(index))
 
     def _flag(self, addresses: Iterable[int], flag: int) -> None:

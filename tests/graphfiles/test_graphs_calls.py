@@ -183,7 +183,7 @@ def test_random_graphs(seed: int, tmp_path: Path) -> None:
     [
         ({"calls": "B"}, "calls: must be a list"),
         ({"calls": ["Z"]}, "calls: block 'Z' is not in blocks or edges"),
-        ({"calls": [3]}, "calls: a block name is a string"),
+        ({"calls": [3]}, "calls: block '3' is not in blocks or edges"),
         ({"calls": ["A"]}, "a block that calls has one edge.* 2 leave 'A'"),
         ({"calls": ["C"]}, "'C', which is the exit"),
         ({"runs": [["A", 1]]}, 'not a walk: it ends in A.*"early"'),

@@ -214,7 +214,7 @@ def test_a_rerun_repeats_neither_output_nor_input(
     assert again.observation.runs == words.observation.runs + 2
     assert again.output == words.output
     first, second = words.measurements["pp"], again.measurements["pp"]
-    assert replace(second, counts=first.counts) == first
+    assert replace(second, counts=first.counts, discoveries=first.discoveries) == first
 
 
 def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_path: Path) -> None:

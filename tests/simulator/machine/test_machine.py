@@ -167,7 +167,7 @@ def test_the_instruction_budget_is_not_passed(
 @WIDTHS
 def test_the_timeout_stops_a_loop(compile_file: Compile, width: str) -> None:
     result, _ = run(compile_file("faults", width), ["loop"], limits=Limits(timeout=0.3))
-    assert (result.status, result.reason) == (124, "budget")
+    assert (result.status, result.reason) == (124, "timeout")
     assert 0.3 <= result.seconds < 0.8
     assert result.instructions > 100_000
 
@@ -224,7 +224,7 @@ def test_signals_that_are_ignored_or_others_stop_no_run(compile_file: Compile) -
     result, _ = run(compile_file("faults", "v9"), ["loop"], limits=Limits(timeout=0.4))
     for timer in timers:
         timer.join()
-    assert (result.status, result.reason) == (124, "budget")
+    assert (result.status, result.reason) == (124, "timeout")
     assert seen == [signal.SIGTERM]
 
 
