@@ -45,7 +45,7 @@ _FP1, _FP2 = _table(*quads.FPOP1), _table(*quads.FPOP2)
 
 def _are_done_here(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
     kind, function = words & 0xC1F80000, words >> 5 & 0x1FF
-    result = (kind == 0x81B00000) & _VIS[function] | (kind == _STORE_QUAD)
+    result: NDArray[np.bool_] = (kind == 0x81B00000) & _VIS[function] | (kind == _STORE_QUAD)
     result |= (kind == 0x81A00000) & _FP1[function] | (kind == 0x81A80000) & _FP2[function]
     return result
 

@@ -168,8 +168,8 @@ def check_profile(simulated: Simulated, expected: NaiveProfile) -> None:
             assert edges_of(cfg, routine) == nonzero(reference.edges), (mode, cfg.name, number)
             assert early_of(routine) == early_names(cfg, reference.early), (mode, cfg.name)
             again = [e.count for e in routine.edge_counts if e.kind is EdgeKind.REENTRY]
-            entered = reference.activations - sum(again)  # a re-entry is no call
-            assert routine.activations == entered, (mode, cfg.name)
+            calls = reference.activations - sum(again)  # a re-entry is no call
+            assert routine.activations == calls, (mode, cfg.name)
             if mode_facts.collects_paths(measurement):
                 assert paths_of(routine, False) == reference.by_blocks(), cfg.name
                 partial: Counter[tuple[BlockName, ...]] = Counter()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
+from typing import Any
 
 from tests.oracles.instructions import (
     MASK32,
@@ -342,7 +343,8 @@ def arithmetic() -> Iterator[Instruction]:
 def conversions() -> Iterator[Instruction]:
     """FPop1: between formats and integers."""
     between = {0xC9: "sd", 0xCD: "sq", 0xC6: "ds", 0xCE: "dq", 0xC7: "qs", 0xCB: "qd"}
-    for opf, (source, target) in between.items():
+    for opf, pair in between.items():
+        source, target = pair[0], pair[1]
         change = lambda s, f=source, t=target: converted(  # noqa: E731
             _get(s, f, 1), FORMATS[f], FORMATS[t], _mode(s)
         )
@@ -423,6 +425,6 @@ def conditional_moves() -> Iterator[Instruction]:
                 yield Instruction(name, word, _moving(form, test), source=form)
         for condition in (1, 2, 3, 5, 6, 7):
             word = format3(2, 0x35, rd, RS1, (condition << 5 | 4 + number) << 5 | 4)
-            test = lambda s, c=condition: register_holds(c, s.integers[0])  # noqa: E731
+            of_register: Any = lambda s, c=condition: register_holds(c, s.integers[0])  # noqa: E731
             name = f"fmovr{form}{condition}"
-            yield Instruction(name, word, _moving(form, test), source=form)
+            yield Instruction(name, word, _moving(form, of_register), source=form)

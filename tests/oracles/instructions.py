@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from tests.oracles import vis
 from tests.support.instruction_bench import RD, RS1, RS2, State, format3
@@ -242,16 +243,20 @@ def moves() -> Iterator[Instruction]:
             yield Instruction(f"mov{condition} fcc{number}", word, _moving(test))
     for condition in (1, 2, 3, 5, 6, 7):
         word = format3(2, 0x2F, RD, RS1, condition << 10 | RS2)
-        test = lambda s, c=condition: register_holds(c, s.integers[0])  # noqa: E731
-        yield Instruction(f"movr{condition}", word, _moving(test))
+        of_register: Any = lambda s, c=condition: register_holds(c, s.integers[0])  # noqa: E731
+        yield Instruction(f"movr{condition}", word, _moving(of_register))
 
 
 # -- memory: 16 bytes at %g2
 
 
+def _order(little: bool) -> Literal["little", "big"]:
+    return "little" if little else "big"
+
+
 def _loading(size: int, is_signed: bool, little: bool) -> Effect:
     def effect(s: State) -> None:
-        value = int.from_bytes(s.memory[:size], "little" if little else "big")
+        value = int.from_bytes(s.memory[:size], _order(little))
         s.integers[2] = (signed(value, 8 * size) if is_signed else value) & MASK64
 
     return effect
@@ -260,14 +265,14 @@ def _loading(size: int, is_signed: bool, little: bool) -> Effect:
 def _storing(size: int, little: bool) -> Effect:
     def effect(s: State) -> None:
         value = s.integers[2] & (1 << 8 * size) - 1
-        s.memory[:size] = value.to_bytes(size, "little" if little else "big")
+        s.memory[:size] = value.to_bytes(size, _order(little))
 
     return effect
 
 
 def _loading_two(little: bool) -> Effect:
     def effect(s: State) -> None:
-        order = "little" if little else "big"
+        order = _order(little)
         s.integers[2:4] = [int.from_bytes(s.memory[at : at + 4], order) for at in (0, 4)]
 
     return effect
@@ -275,7 +280,7 @@ def _loading_two(little: bool) -> Effect:
 
 def _storing_two(little: bool) -> Effect:
     def effect(s: State) -> None:
-        order = "little" if little else "big"
+        order = _order(little)
         for at, value in zip((0, 4), s.integers[2:4], strict=True):
             s.memory[at : at + 4] = (value & MASK32).to_bytes(4, order)
 
@@ -285,7 +290,7 @@ def _storing_two(little: bool) -> Effect:
 def _exchanging(size: int, stored: Callable[[State], int], swaps: bool, little: bool) -> Effect:
     # ldstub, swap, casa and casxa; the last two only store where memory equals rs2.
     def effect(s: State) -> None:
-        order = "little" if little else "big"
+        order = _order(little)
         before = int.from_bytes(s.memory[:size], order)
         mask = (1 << 8 * size) - 1
         if swaps or before == s.integers[1] & mask:
@@ -298,11 +303,11 @@ def _exchanging(size: int, stored: Callable[[State], int], swaps: bool, little: 
 def _floats_loaded(size: int, little: bool) -> Effect:
     def effect(s: State) -> None:
         if size == 4:
-            value = int.from_bytes(s.memory[:4], "little" if little else "big")
+            value = int.from_bytes(s.memory[:4], _order(little))
             s.floats[4] = s.floats[4] & MASK32 | value << 32
             return
         for at in range(0, size, 8):
-            value = int.from_bytes(s.memory[at : at + 8], "little" if little else "big")
+            value = int.from_bytes(s.memory[at : at + 8], _order(little))
             s.floats[4 + at // 8] = value
 
     return effect
@@ -310,7 +315,7 @@ def _floats_loaded(size: int, little: bool) -> Effect:
 
 def _floats_stored(size: int, little: bool) -> Effect:
     def effect(s: State) -> None:
-        order = "little" if little else "big"
+        order = _order(little)
         if size == 4:
             s.memory[:4] = (s.floats[4] >> 32).to_bytes(4, order)
             return
@@ -361,7 +366,7 @@ def memory() -> Iterator[Instruction]:
 
 
 def _short(space: int, size: int, little: bool) -> Iterator[Instruction]:
-    order = "little" if little else "big"
+    order = _order(little)
 
     def load(s: State) -> None:
         s.floats[4] = int.from_bytes(s.memory[:size], order)

@@ -48,7 +48,8 @@ def unpacked(data: bytes, memory: bytes) -> State:
     """Return the state that lies in memory, with the memory of that before."""
     words = _ROW.unpack(data)
     floats, integers = list(words[:FLOATS]), list(words[FLOATS : FLOATS + 4])
-    return State(floats, integers, *words[FLOATS + 4 :], bytearray(memory))
+    ccr, y, gsr, fsr = words[FLOATS + 4 :]
+    return State(floats, integers, ccr, y, gsr, fsr, bytearray(memory))
 
 
 def format3(op: int, op3: int, rd: int, rs1: int, low: int) -> int:

@@ -51,8 +51,8 @@ def _state(draw: random.Random, place: int, of_memory: bool) -> State:
     if of_memory:
         s.integers[0] = ROWS + 256 * place + MEMORY
         if draw.random() < 0.4:  # compare and swap finds what it compares with
-            order = draw.choice(("big", "little"))
-            s.integers[1] = int.from_bytes(s.memory[:8], order) >> draw.choice((0, 32))
+            first = s.memory[:8] if draw.random() < 0.5 else s.memory[7::-1]
+            s.integers[1] = int.from_bytes(first, "big") >> draw.choice((0, 32))
     _share_memory(s)
     return s
 
