@@ -56,8 +56,9 @@ class TrialDirectory:
 
     def __init__(self, request: RunRequest, directory: Path) -> None:
         # request: The original program and what it sees.
-        # directory: Where the runs take place; it is made here.
+        # directory: Where the runs take place; it is made here. Beside it are places of other runs.
         self._request, self._root = request, directory / "root"
+        self._places = directory.resolve(), directory.parent.resolve()
         self._instructions = 0  # The most that a run on the emulator has executed
         self._output, self._errors = directory / "out", directory / "err"
         # The program's file
@@ -102,7 +103,8 @@ class TrialDirectory:
         if self._root.exists():
             shutil.rmtree(self._root)
         if self._request.guest.root.is_dir():
-            shutil.copytree(self._request.guest.root, self._root, symlinks=True)
+            root = self._request.guest.root.resolve()
+            shutil.copytree(root, self._root, symlinks=True, ignore=self._not_given)
         else:
             self._root.mkdir()
         for name in _OWN_FILES:
@@ -113,6 +115,10 @@ class TrialDirectory:
                 stdout=out.fileno(),
                 stderr=err.fileno(),
             )
+
+    def _not_given(self, place: str, names: list[str]) -> list[str]:
+        """Return what the copy leaves out: temporary files may lie below `--root`, these too."""
+        return [name for name in names if Path(place, name) in self._places]
 
     def put(self, program: bytes) -> None:
         """Put another program in the place of the one that is there."""

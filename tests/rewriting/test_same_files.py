@@ -160,6 +160,19 @@ def test_errors_name_the_users_file(
     assert str(error.value).startswith(f"{path}: ")
 
 
+def test_places_below_the_root_are_not_copied(
+    fixture_elf: Callable[..., Path], tmp_path: Path
+) -> None:
+    """As with `--root /tmp`: a copy would have a copy of itself, and those of other processes."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "place").write_text("a file of the program's")
+    request = RunRequest(fixture_elf("control"), GuestOptions(root=tmp_path / "data" / ".."))
+    for name in ("0", "1"):
+        with TrialDirectory(request, tmp_path / "places" / name).fresh() as guest:
+            assert [path.name for path in guest.root.iterdir()] == ["data"]
+            assert [path.name for path in (guest.root / "data").iterdir()] == ["place"]
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     request = RunRequest(tmp_path / "none", GuestOptions(root=tmp_path))
     with pytest.raises(UsageError, match="none cannot be read"):
