@@ -135,7 +135,7 @@ class CounterSpace:
     def place(self, plan: InstrumentationPlan) -> CounterLayout:
         """Return the addresses of a plan's counters.
 
-        Raises CounterRoomError if they do not fit below 2 GB.
+        Raises CounterRoomError if they do not fit below 2 GB; they are then among `used`, too.
         """
         self._take(len(plan.named_counters))
         named = self._array - COUNTER_SIZE if plan.named_counters else 0
