@@ -68,6 +68,7 @@ from simprof.profiler.rewriting.program import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session.observation import ending
 from simprof.profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
@@ -477,8 +478,11 @@ def basis_after_run(request: RunRequest, settings: Sequence[Setting]) -> Basis:
         observation = observe(request, schemes, seen)
     result = observation.result
     if result.is_cut_short:
+        from simprof.profiler.reports.run_text import ending_text
+
+        how = ending_text(ending(observation, result))
         raise UsageError(
-            f"{request.program}: the run did not come to its own end ({result.reason}): "
+            f"{request.program}: the run did not come to its own end ({how}): "
             "instrument with a shorter one, or without one"
         )
     return Basis(

@@ -190,7 +190,9 @@ class _Verifier:
                 "as counters are not locked and added code changes who runs when"
             )
         if result.is_cut_short:
+            from simprof.profiler.reports.run_text import ending_text
+
+            how = ending_text(ending(observation, result))
             raise UsageError(
-                f"{self._name} did not come to its own end ({result.reason}): "
-                "verify compares whole runs"
+                f"{self._name} did not come to its own end ({how}): verify compares whole runs"
             )

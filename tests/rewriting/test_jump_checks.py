@@ -141,7 +141,7 @@ def test_what_the_test_executes_is_predicted(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--timeout", "0.1"], "did not come to its own end (budget): instrument with a shorter"),
+        (["--timeout", "0.1"], "its own end (time limit reached): instrument with a shorter"),
         (["--stdin", "none"], "--stdin none cannot be read: name a readable file"),
         (["--root", "none"], "none"),
     ],
