@@ -63,7 +63,7 @@ class ContextWalker(Walker):
         self._depth = False
         return super().walk()
 
-    def enter(self, step: int, expected: int | None, below: bool) -> None:
+    def enter(self, step: int, expected: frozenset[int], below: bool) -> None:
         waiting = self._gone
         if waiting is None:
             waiting = self._chains[id(self.stack[-1])] if self.stack else ()
@@ -138,7 +138,7 @@ class WindowWalker(ContextWalker):
         self.inside: list[int] = []
         return super().walk()
 
-    def enter(self, step: int, expected: int | None, below: bool) -> None:
+    def enter(self, step: int, expected: frozenset[int], below: bool) -> None:
         is_landing = self._landing is not None
         super().enter(step, expected, below)
         chain = [routine for routine, _ in self._chains[id(self.stack[-1])]]

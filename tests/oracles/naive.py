@@ -7,9 +7,10 @@ in a block of its graph, and moves the top one along the edge that the next prog
 How the next program counter `q` is read when the top activation has finished its block:
 
 1. The block has an edge to a block at `q` (a slot block first): that edge.
-2. The block has a call-return edge: `q` is the callee; it gets an activation on top.
+2. The block has a call-return edge: `q` is the callee; it gets an activation on top. (It has
+   several where callees return to several places, as some assembly does.)
 3. The block has an EXIT edge: the activation ends with it. If `q` is where the activation below
-   waits for its callee, this was a return. If `q` begins a routine, it was a tail call or a call
+   waits for its callee, by any of its call-return edges, this was a return. If `q` begins a routine, it was a tail call or a call
    that does not return: the new activation takes the old one's place. Otherwise it was a
    non-local exit into the middle of a routine.
 
@@ -36,6 +37,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 BlockName = tuple[int, bool]  # (start, is_slot)
 # Routines of the C library by which handlers return.
 SIGNAL_RETURNS = ("__rt_sigreturn_stub", "__sigreturn_stub")
+NOWHERE: frozenset[int] = frozenset()  # Where the caller goes on of what nobody has called
 
 
 class NaiveError(AssertionError):
@@ -97,10 +99,10 @@ class NaiveProfile:
 
 @dataclass
 class Activation:
-    """One execution of a routine, in `block`; `expected` is where its caller goes on."""
+    """One execution of a routine, in `block`; `expected` are places where its caller goes on."""
 
     graph: ControlFlowGraph
-    expected: int | None
+    expected: frozenset[int]  # one of them; none where nobody waits
     below: bool  # whether the activation below waits for this one by a call
     block: int = -1
     offset: int = 0  # instructions of the block done
@@ -176,7 +178,7 @@ class Walker:
 
     def walk(self) -> NaiveProfile:
         """Return the profile of the whole trace."""
-        self.enter(0, None, False)
+        self.enter(0, NOWHERE, False)
         for step in range(1, len(self.pc)):
             self.advance(step)
         self.finish()
@@ -216,7 +218,7 @@ class Walker:
         elif calls:
             if self.sp is not None:
                 top.sp = self.sp[step - 1]
-            self.enter(step, graph.blocks[calls[0].target].start, True)
+            self.enter(step, frozenset(graph.blocks[e.target].start for e in calls), True)
         elif exits:
             self.end_by(exits[0].id, step)
         else:
@@ -242,7 +244,7 @@ class Walker:
         top.block, top.offset = target, 1
         self.profile.instructions += 1
 
-    def enter(self, step: int, expected: int | None, below: bool) -> None:
+    def enter(self, step: int, expected: frozenset[int], below: bool) -> None:
         """Push an activation that begins at instruction `step`."""
         address = self.pc[step]
         if address not in self.place:
@@ -263,7 +265,7 @@ class Walker:
         """End the top activation by its EXIT edge, and go on at instruction `step`."""
         ended = self.close(edge)
         target = self.pc[step]
-        if ended.below and ended.expected == target and not self.is_gone(step):
+        if ended.below and target in ended.expected and not self.is_gone(step):
             self.return_to(target)
         elif self.begins_routine(step):
             self.enter(step, ended.expected, ended.below)
@@ -282,10 +284,11 @@ class Walker:
         """Let the caller on top go on behind its call."""
         graph = self.stack[-1].graph
         for edge in graph.out_edges[self.stack[-1].block]:
+            place = graph.edges[edge].target
             if graph.edges[edge].kind is EdgeKind.CALL_RETURN:
-                assert graph.blocks[graph.edges[edge].target].start == target
-                self.cross(edge)
-                return
+                if graph.blocks[place].start == target:
+                    self.cross(edge)
+                    return
         raise NaiveError(f"{graph.name}: return to {target:#x}, but nothing waits there")
 
     def begins_routine(self, step: int) -> bool:
@@ -335,7 +338,7 @@ class Walker:
         is_routine = target in self.place and self.place[target][0].address == target
         returns = self.stack[-1].graph.name in SIGNAL_RETURNS and not self.handlers
         if target in self.handlers if self.handlers else is_routine and not returns:
-            self.enter(step, None, False)
+            self.enter(step, NOWHERE, False)
             return
         for index in range(len(self.stack) - 2, -1, -1):
             if not self.stack[index + 1].below and self.resumes(self.stack[index], target):
@@ -405,7 +408,7 @@ class Walker:
         ended = self.end_early() if only is None else self.close(only)
         target = self.pc[step]
         at_caller = self.sp is None or (self.stack and self.stack[-1].sp == self.sp[step])
-        if ended.below and ended.expected == target and at_caller:
+        if ended.below and target in ended.expected and at_caller:
             self.return_to(target)
         else:
             self.enter(step, ended.expected, ended.below)

@@ -53,7 +53,7 @@ class Recorder(Walker):
         self._note(Kind.CROSS, self.stack[-1], edge)
         super().cross(edge)
 
-    def enter(self, step: int, expected: int | None, below: bool) -> None:
+    def enter(self, step: int, expected: frozenset[int], below: bool) -> None:
         if self.stack:
             self._note(Kind.WAIT, self.stack[-1], self.stack[-1].offset)
         super().enter(step, expected, below)

@@ -215,7 +215,7 @@ class SamplingWalker(Walker):
             activation.begins = "sampled" if chosen else "passed by"
         return super().path(activation, ends)
 
-    def enter(self, step: int, expected: int | None, below: bool) -> None:
+    def enter(self, step: int, expected: frozenset[int], below: bool) -> None:
         super().enter(step, expected, below)
         self.begin()
 
