@@ -10,9 +10,9 @@ How the next program counter `q` is read when the top activation has finished it
 2. The block has a call-return edge: `q` is the callee; it gets an activation on top. (It has
    several where callees return to several places, as some assembly does.)
 3. The block has an EXIT edge: the activation ends with it. If `q` is where the activation below
-   waits for its callee, by any of its call-return edges, this was a return. If `q` begins a routine, it was a tail call or a call
-   that does not return: the new activation takes the old one's place. Otherwise it was a
-   non-local exit into the middle of a routine.
+   waits for its callee, by any of its call-return edges, this was a return. If `q` begins a
+   routine, it was a tail call or a call that does not return: the new activation takes the old
+   one's place. Otherwise it was a non-local exit into the middle of a routine.
 
 A trace may also mark `q` as not reached by the instruction before (`breaks`): a signal's handler
 (it begins a routine: the interrupted activation stays where it is), the return from a handler
@@ -285,10 +285,10 @@ class Walker:
         graph = self.stack[-1].graph
         for edge in graph.out_edges[self.stack[-1].block]:
             place = graph.edges[edge].target
-            if graph.edges[edge].kind is EdgeKind.CALL_RETURN:
-                if graph.blocks[place].start == target:
-                    self.cross(edge)
-                    return
+            returns = graph.edges[edge].kind is EdgeKind.CALL_RETURN
+            if returns and graph.blocks[place].start == target:
+                self.cross(edge)
+                return
         raise NaiveError(f"{graph.name}: return to {target:#x}, but nothing waits there")
 
     def begins_routine(self, step: int) -> bool:

@@ -159,7 +159,6 @@ UNUSED = (
 WITHOUT_SCHEME = (
     "simprof.profiler.code.hash_routine",
     "simprof.simulator.isa.assembler",
-    "simprof.simulator.isa.effects",
 )
 WARM = """
 import json, sys
