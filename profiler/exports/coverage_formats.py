@@ -197,9 +197,12 @@ def write_gcov(source: ExportSource) -> bytes:
 
 
 def _function(function: FunctionCoverage) -> dict[str, object]:
+    # gcovr takes a name with a parenthesis for a demangled one, and then wants no other: those of
+    # inlined functions without a symbol have some (`_M_create<main()::{lambda}>`).
+    is_mangled = "(" not in function.name
     return {
         "name": function.name,
-        "demangled_name": demangle(function.name),
+        "demangled_name": demangle(function.name) if is_mangled else None,
         "start_line": function.line,
         "start_column": 0,
         "end_line": function.last_line,
