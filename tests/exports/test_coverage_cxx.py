@@ -84,7 +84,14 @@ def read_back(source: ExportSource, directory: Path) -> None:
         for file in report["files"]
     }
     assert found.keys() == expected.keys() | {name for name, lines in found.items() if not lines}
-    assert {k: v for k, v in found.items() if v} == {k: v for k, v in expected.items() if v}
+    # gcovr leaves out lines that it takes for no code.
+    differing = {
+        (name, n): (count, expected[name].get(n))
+        for name, lines in found.items()
+        for n, count in lines.items()
+        if expected[name].get(n) != count
+    }
+    assert not differing
 
 
 @pytest.mark.toolchain
