@@ -305,7 +305,7 @@ class Walker:
         self._block_at = index.block_at
         self._generated = index.generated
 
-    # Where all ways are known, nobody asks for these.
+    # Made when first asked for: native code decides most steps.
 
     @cached_property
     def _has_slot(self) -> bytes:

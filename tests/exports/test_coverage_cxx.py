@@ -92,6 +92,7 @@ def read_back(source: ExportSource, directory: Path) -> None:
         if expected[name].get(n) != count
     }
     assert not differing
+    assert any(found.values())
 
 
 @pytest.mark.toolchain
