@@ -299,17 +299,23 @@ class CallPaths:
         self._names = tuple(cfg.name for cfg in recovered.routines)
         self._routines = np.asarray(index.routine_of_block).astype(np.int64)
         self._routine_list: list[int] = self._routines.tolist()
-        self._starts = frozenset(b for b, edge in enumerate(index.entry_edge) if edge != UNKNOWN)
+        starts: set[int] = set()  # where activations begin: at re-entries they go on
         self._return_point: dict[int, int] = {}
         special = np.zeros(len(self._routines), np.bool_)
         for number, cfg in enumerate(recovered.routines):
             base = int(index.first_block[number])
             for edge in cfg.edges:
+                if edge.kind is EdgeKind.ENTRY:
+                    starts.add(base + edge.target)
                 if edge.kind is EdgeKind.CALL_RETURN:
                     self._return_point[base + edge.source] = base + edge.target
                 if edge.kind in (EdgeKind.CALL_RETURN, EdgeKind.EXIT):
                     special[base + edge.source] = True
-        self._special = special
+        self._special, self._starts = special, frozenset(starts)
+        # Blocks whose calls do not return: the caller waits all the same, and may be resumed.
+        callees = Callees(index)
+        leaving = callees.source.items()
+        self._stays = {b for edge, b in leaving if callees.exit(edge)[0] is Exit.CALL}
         edges = ((call.caller, call.callee) for call in call_sites(recovered))
         self.numbering = number_calls(edges, self._routine_of(first))
 
@@ -345,7 +351,7 @@ class CallPaths:
                 pass
         elif target in self._starts and self._left(source):
             path = self._path_to(target)
-            self._begin(path, self._pop()[1])
+            self._begin(path, NONE if source in self._stays else self._pop()[1])
         elif self._routine_of(source) != self._routine_of(target):
             self._land(target)
 

@@ -194,6 +194,8 @@ class Reader:
             return [(EXIT, "taken")]
         behind = self.code.get(end + 8)
         over = behind is not None and behind.name in ("unimp", "illtrap")
+        # a callee may return behind the word that follows, which is data or never executed
+        over |= end in self.went and end + 8 not in self.went and end + 12 in self.went
         return [(end + 12 if over else end + 8, "call")]
 
     def _block(self, reading: Reading, leader: int) -> None:
