@@ -62,14 +62,14 @@ def test_added_is_what_the_printed_code_executes(
 def test_added_of_every_fixture(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
-    """Each has a part of the settings, eight fixtures have all of them: all would take an hour.
+    """Each has a part of the settings, all fixtures have all of them: more would take an hour.
 
     Programs that run long have the build that takes least, and one setting or two.
 
     The same code is executed in its place, under all modes, by `test_verify.py`.
     """
     number = sorted(ARGUMENTS).index(name)
-    parts = 48 if name in LONG_RUNNING else 8
+    parts = 48 if name in LONG_RUNNING else 16
     check(fixture_elf, tmp_path, name, width, *share_of_settings(number, parts))
 
 

@@ -11,15 +11,22 @@ def ordinary(cases: list[Parameters]) -> list[tuple[object, ...]]:
     return [tuple(case.values) for case in cases if not case.marks]
 
 
-def test_axes_go_on_in_step_and_all_is_there() -> None:
+def test_axes_go_on_in_step() -> None:
     cases = turns("abcd", (1, 2, 3))
-    assert ordinary(cases) == [("a", 1), ("b", 2), ("c", 3), ("d", 1)]
-    assert [case.values for case in cases] == [(x, y) for x in "abcd" for y in (1, 2, 3)]
+    assert ordinary(cases) == [("a", 1), ("b", 2), ("c", 3), ("d", 2)]
+    assert len(cases) == 4
+
+
+def test_axes_of_one_length_meet_in_other_pairs() -> None:
+    met = {values[1:] for values in ordinary(turns(range(8), "xy", "12"))}
+    assert met == {("x", "1"), ("x", "2"), ("y", "1"), ("y", "2")}
+
+
+def test_no_more_than_asked_for_are_ordinary() -> None:
+    cases = turns("abcd", (1, 2, 3), few=2)
+    assert ordinary(cases) == [("a", 1), ("b", 2)]
+    assert [case.values for case in cases[2:]] == [("c", 3), ("d", 2)]
     assert {mark.name for case in cases for mark in case.marks} == {"long"}
-
-
-def test_no_more_than_asked_for() -> None:
-    assert ordinary(turns("abcd", (1, 2, 3), few=2)) == [("a", 1), ("b", 2)]
     assert ordinary(turns("ab", "xy", "12", few=9)) == [("a", "x", "1"), ("b", "y", "2")]
 
 

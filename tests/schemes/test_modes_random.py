@@ -53,7 +53,7 @@ from tests.support.scheme_code import GENERATORS
 from tests.support.turns import turns
 
 GRAPHS = 100
-LONG_GRAPHS = 350
+LONG_GRAPHS = 120
 Walks = list[list[int]]
 
 

@@ -1,13 +1,12 @@
 """Parameters of which `make test` tries a few: the others are marked `long`.
 
-Values that follow one another in a matrix seldom differ in what they find. Of programs, widths and
-flags together, `make test` takes some in which each axis goes on by one value.
+Values that follow one another in a matrix seldom differ in what they find: of programs, widths and
+flags together, cases are taken in which each axis goes on by one value, never all combinations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice, product
 from typing import Any
 
 import pytest
@@ -26,24 +25,24 @@ def first(count: int, cases: Iterable[object], at: int = 0) -> list[Parameters]:
 
 
 def turns(*axes: Iterable[object], few: int | None = None) -> list[Parameters]:
-    """Return all combinations of the values of some axes, most of which are long.
+    """Return combinations of the values of some axes, as many as the longest axis has.
 
-    The others are those that all axes come to in step, each beginning again at its end: the first
-    `few`, or as many as the longest axis has, so that each value is met.
+    All axes go on by one value from each to the next, so that each value is met; one that begins
+    again at its end leaves one out, so that axes of one length do not stay in step. All but the
+    first `few` are long.
     """
-    values = [list(axis) for axis in axes]
-    together = set(islice(in_step(*(range(len(axis)) for axis in values)), few))
-    return [
-        _case([axis[at] for axis, at in zip(values, places, strict=True)], places in together)
-        for places in product(*(range(len(axis)) for axis in values))
-    ]
+    steps = in_step(*axes)
+    return first(len(steps) if few is None else few, steps)
 
 
 def in_step(*axes: Iterable[Any]) -> list[tuple[Any, ...]]:
-    """Return the combinations that all axes come to in step, as many as the longest axis has."""
+    """Return the combinations of `turns`."""
     values = [list(axis) for axis in axes]
-    steps = range(max(map(len, values)))
-    return [tuple(axis[step % len(axis)] for axis in values) for step in steps]
+    longest = max(map(len, values))
+    return [
+        tuple(axis[(step + at * (step // len(axis))) % len(axis)] for at, axis in enumerate(values))
+        for step in range(longest)
+    ]
 
 
 def _case(arguments: Iterable[object], is_ordinary: bool) -> Parameters:

@@ -19,7 +19,7 @@ from tests.oracles.brute import (
     structured_graph,
 )
 
-GRAPHS, LONG_GRAPHS = 300, 3000
+GRAPHS, LONG_GRAPHS = 300, 1000
 
 
 def long_walk(rng: random.Random, cfg: ControlFlowGraph) -> list[int]:

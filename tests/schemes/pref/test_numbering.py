@@ -21,7 +21,7 @@ from tests.support.figures import letters, named
 
 MOST_PATHS = 3000
 GRAPHS = 400
-LONG_GRAPHS = 4000
+LONG_GRAPHS = 1500
 
 Path = tuple[int, ...]
 

@@ -24,7 +24,7 @@ from tests.oracles.brute import (
     structured_graph,
 )
 
-GRAPHS, LONG_GRAPHS = 150, 1500
+GRAPHS, LONG_GRAPHS = 150, 500
 
 
 def with_calls(rng: random.Random, cfg: ControlFlowGraph) -> ControlFlowGraph:
