@@ -11,6 +11,7 @@ from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOpt
 from simprof.profiler.rewriting.instrument import basis_without_run, instrument
 from simprof.profiler.session.session import run_program
 from tests.oracles import qemu
+from tests.support.verifying import check_verified, verified
 
 Compile = Callable[..., Path]
 PROGRAMS = Path(__file__).parents[1] / "programs" / "exact"
@@ -86,6 +87,7 @@ def test_a_caller_is_left_alone_whose_callee_returns_to_one_of_two_places(
     assert done.status == qemu.run(program, (), directory=tmp_path, timeout=20).status
     assert list(left) == ["rounds"]
     assert "may return elsewhere than behind the call" in left["rounds"]
+    check_verified(verified(program, tmp_path, modes=["pp", "qpt2"]))
 
 
 @pytest.mark.qemu
