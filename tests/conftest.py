@@ -34,7 +34,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from simprof.simulator.cpu import compiled, machine_code
+from simprof.simulator.cpu import compiled, library
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
@@ -58,7 +58,7 @@ os.environ["SIMPROF_NO_CACHE"] = "1"  # no test depends on what earlier ones hav
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Tests call kernels that are parts of C functions. What they start takes what is shipped.
 _KEPT = Path(os.environ.get("NUMBA_CACHE_DIR") or ROOT / ".pytest_cache" / "numba")
-compiled.compile_here(_KEPT / machine_code.digest())
+compiled.compile_here(_KEPT / library.digest())
 
 pytest_plugins = ["tests.support.seeds", "tests.support.skips"]
 

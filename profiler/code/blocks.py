@@ -397,9 +397,8 @@ def settled(own: Sets, kept: Sets, readers: Numbers, givers: Numbers, passing: S
     return sets
 
 
-# -- The kernel: as machine code where that is at hand, else in Python
+# -- The kernel
 
-_NATIVE = "simprof.profiler.code.sites_native"
 # Its parameters, by what they are found.
 _OWN = ("first", "ends", "exits", "callee", "is_shared", "end")
 _BY_WORD = ("words", "reads", "writes", "names", "window")
@@ -500,13 +499,13 @@ def _call(
     known = {**given, **made}
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     known |= _room((name for name in names if name not in known), length)
-    native = compiled.natives(_NATIVE).get(function.__name__)
+    native = compiled.native(function)
     if native is None:
         function(*(known[name][0].view(*known[name][1:]) for name in names))
     else:
         places = array("q")
         for name in names:
             column, first, count = known[name]
-            places.extend(column.place(first, count))
+            places.extend((*column.place(first, count), 0))
         native(places.buffer_info()[0])
     return made

@@ -5,16 +5,17 @@
 2. `place`: where the code of each edge goes (`places`), and what is known of that point.
 """
 
-# These functions are Python's, on sequences of numbers, and `sites_native` compiles them. Blocks
+# These functions are Python's, on sequences of numbers, and are also machine code. Blocks
 # and edges are numbered from 0, words are those of a code image. Sets of registers have 39 bits.
 
 from __future__ import annotations
 
 from typing import Any
 
+from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.effects import INS, LOCALS, OUTS
 
-Numbers = Any  # an array of numbers
+Numbers = Longs = Ints = Words = Bytes = Any  # an array of numbers
 
 # How an instruction shifts the register window (`effects.Window`), without which it moves %sp.
 SAVE, RESTORE = 1, 2
@@ -80,12 +81,13 @@ def moved_stack(window: int, word: int, depth: int, lowered: int) -> int:
     return lowered + change if op3 == 4 else lowered
 
 
+@compiled.kernel
 def flow(
-    size: Numbers, source: Numbers, target: Numbers, kind: Numbers, start: Numbers,
-    first: Numbers, count: Numbers, ends: Numbers, exits: Numbers, callee: Numbers,
-    words: Numbers, reads: Numbers, writes: Numbers, names: Numbers, window: Numbers,
-    live_in: Numbers, behind: Numbers, depth: Numbers, lowered: Numbers,
-    chain: Numbers, head: Numbers, mark: Numbers, waiting: Numbers, queue: Numbers,
+    size: Longs, source: Ints, target: Ints, kind: Bytes, start: Longs,
+    first: Ints, count: Ints, ends: Bytes, exits: Longs, callee: Longs,
+    words: Words, reads: Longs, writes: Longs, names: Longs, window: Bytes,
+    live_in: Longs, behind: Longs, depth: Longs, lowered: Longs,
+    chain: Longs, head: Longs, mark: Longs, waiting: Longs, queue: Longs,
 ) -> int:  # fmt: skip
     """Solve liveness and frames of a routine; what is found is put into `live_in` to `lowered`.
 
@@ -279,16 +281,17 @@ def _follow(
 # -- Places
 
 
+@compiled.kernel
 def place(
-    size: Numbers, source: Numbers, target: Numbers, kind: Numbers, start: Numbers,
-    is_slot: Numbers,
-    first: Numbers, count: Numbers, ends: Numbers, exits: Numbers, callee: Numbers,
-    is_shared: Numbers, end: Numbers, words: Numbers, reads: Numbers, writes: Numbers,
-    window: Numbers, live_in: Numbers, behind: Numbers, depth: Numbers, lowered: Numbers,
-    not_before: Numbers, top: Numbers,
-    where: Numbers, on: Numbers, block_of: Numbers, position: Numbers, live: Numbers,
-    deep: Numbers, low: Numbers, falls: Numbers,
-    head: Numbers, arriving: Numbers, leaving: Numbers, fallen: Numbers,
+    size: Longs, source: Ints, target: Ints, kind: Bytes, start: Longs,
+    is_slot: Bytes,
+    first: Ints, count: Ints, ends: Bytes, exits: Longs, callee: Longs,
+    is_shared: Bytes, end: Ints, words: Words, reads: Longs, writes: Longs,
+    window: Bytes, live_in: Longs, behind: Longs, depth: Longs, lowered: Longs,
+    not_before: Longs, top: Longs,
+    where: Longs, on: Longs, block_of: Longs, position: Longs, live: Longs,
+    deep: Longs, low: Longs, falls: Longs,
+    head: Longs, arriving: Longs, leaving: Longs, fallen: Longs,
 ) -> int:  # fmt: skip
     """Find the places of code of all edges, and what is known there.
 
@@ -382,9 +385,10 @@ def _onward(
 # -- All blocks of a program
 
 
+@compiled.kernel
 def access(
-    size: Numbers, begins: Numbers, stops: Numbers, demanded: Numbers, writes: Numbers,
-    read_first: Numbers, kept: Numbers, written_last: Numbers,
+    size: Longs, begins: Longs, stops: Longs, demanded: Longs, writes: Longs,
+    read_first: Bytes, kept: Bytes, written_last: Bytes,
 ) -> int:  # fmt: skip
     """Find which of the registers `size[KEPT]` blocks read before they write them, and so on.
 
@@ -402,8 +406,9 @@ def access(
     return 0
 
 
+@compiled.kernel
 def settle(
-    size: Numbers, readers: Numbers, givers: Numbers, passing: Numbers, kept: Numbers, sets: Numbers
+    size: Longs, readers: Longs, givers: Longs, passing: Bytes, kept: Bytes, sets: Bytes
 ) -> int:
     """Let `sets` of blocks, of 8 registers, grow until `settled` is true of them.
 

@@ -254,12 +254,10 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
 
 @contextmanager
 def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
-    """Make kernels ready; yield the request with a progress bar where one is wanted."""
+    """Yield the request with a progress bar where one is wanted."""
     from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
-    from simprof.profiler.engine import kernel_cache
 
     ready_engine(progress)
-    kernel_cache.begin()
     with progress_bar(wanted(progress)) as bar:
         give_way = None if bar is None else bar.give_way
         guest = replace(request.guest, before_output=give_way)

@@ -32,13 +32,13 @@ def ready_engine(choice: bool | None = None) -> None:
 
     `choice`: Whether the user asked for progress; False: nothing is said.
     """
-    from simprof.profiler.engine import kernel_cache
+    from simprof.simulator.cpu import compiled
 
     def tell(what: str) -> None:
         streams.write(streams.STDERR, f"simprof: {what}\n")
 
     if choice is not False:
-        kernel_cache.on_compiling(tell)
+        compiled.on_compiling(tell)
 
 
 @contextmanager

@@ -1,15 +1,15 @@
-"""Calls of `plan_kernel`: as machine code where that is at hand and numbers fit, else in Python."""
+"""Calls of `plan_kernel`: as machine code where numbers fit, else in Python."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.simulator.cpu import compiled
 
-_NATIVE = "simprof.profiler.graphs.plan_native"
 _LIMIT = 1 << 61  # What sums of paths and values do not exceed in 64-bit words, added up twice
 _EXACT = 1 << 53  # Integers below are exact as floats
 _WORD = 8
@@ -39,7 +39,7 @@ def call(
     sizes = [0] * k.SIZES
     for index, known in size.items():
         sizes[index] = known
-    native = compiled.natives(_NATIVE).get(function.__name__)
+    native = compiled.native(function)
     if native is not None:
         try:
             found = _call_native(native, sizes, pieces)
@@ -65,8 +65,7 @@ def _in_python(
 def _call_native(
     native: Callable[[int], int], sizes: list[int], pieces: Sequence[Piece]
 ) -> Callable[[int], array[Any]] | None:
-    at = len(pieces) + 2
-    places = [at]
+    places, at = [0], 0
     parts: list[bytes | array[Any]] = [array("q", [_LIMIT, *sizes[k.LIMIT + 1 :]])]
     at += len(sizes)
     for piece in pieces:
@@ -81,9 +80,11 @@ def _call_native(
         parts.append(given if isinstance(given, array) else array(kind, given))
         at += len(given)
     places.append(at)
-    block = array("q", places)
-    block.frombytes(b"".join(parts))
-    if native(block.buffer_info()[0]) != k.DONE:
+    block = array("q", b"".join(parts))
+    base, words = block.buffer_info()[0], array("q")
+    for place, end in pairwise(places):
+        words.extend((base + _WORD * place, end - place, 0))
+    if native(words.buffer_info()[0]) != k.DONE:
         return None
 
     def read(number: int) -> array[Any]:

@@ -5,14 +5,16 @@ paths, where it is cut; spanning trees and what event counting moves onto their 
 mean stands where they are called: `loops`, `spanning`, `dag`, `numbering`.
 """
 
-# These functions are Python's, on lists of numbers of any size, and `plan_native` compiles them, on
-# arrays of 64-bit words. `plan_calls` chooses. They use numbers and these arrays only: `size` has
+# These functions are Python's, on lists of numbers of any size; as machine code they work on arrays
+# of 64-bit words. `plan_calls` chooses. They use numbers and these arrays only: `size` has
 # how many there are of what, those that have no other length are as long as is written there, and
 # those that are not given are zero. Vertices and edges are numbered from 0.
 
 from __future__ import annotations
 
 from typing import Any
+
+from simprof.simulator.cpu import compiled
 
 # Numbers of a graph; a function gets those that it needs, and puts in what it has found.
 #
@@ -36,7 +38,7 @@ DONE, TOO_LARGE = 0, 1  # Results: TOO_LARGE where a sum would exceed the limit
 UNSEEN, ON_STACK, FINISHED = 0, 1, 2
 BACK, PROPER = 1, 2
 
-Words = Any  # an array of numbers
+Words = Longs = Reals = Any  # an array of numbers
 
 
 def by_vertex(vertices: int, edges: int, ends: Words, first: Words, ordered: Words) -> None:
@@ -113,10 +115,11 @@ def depth_first(
     return DONE
 
 
+@compiled.kernel
 def dominate(
-    size: Words, source: Words, target: Words, order: Words, back: Words, first: Words,
-    ordered: Words, place: Words, covered: Words, begin: Words, free: Words, dominator: Words,
-    proper: Words,
+    size: Longs, source: Longs, target: Longs, order: Longs, back: Longs, first: Longs,
+    ordered: Longs, place: Longs, covered: Longs, begin: Longs, free: Longs, dominator: Longs,
+    proper: Longs,
 ) -> int:  # fmt: skip
     """Find the immediate dominators of what is in `order`, which is topological, and whether each
     of the back edges is `proper`: its target dominates its source.
@@ -172,9 +175,10 @@ def meet(dominator: Words, place: Words, left: int, right: int) -> int:
     return left
 
 
+@compiled.kernel
 def loop_body(
-    size: Words, source: Words, target: Words, order: Words, ends: Words, first: Words,
-    ordered: Words, reached: Words, stack: Words, body: Words,
+    size: Longs, source: Longs, target: Longs, order: Longs, ends: Longs, first: Longs,
+    ordered: Longs, reached: Longs, stack: Longs, body: Longs,
 ) -> int:  # fmt: skip
     """Mark ENTRY and the vertices from which `ends` are reached without passing it."""
     by_vertex(size[VERTICES], size[EDGES], target, first, ordered)
@@ -210,11 +214,12 @@ def close(
 # -- Weights
 
 
+@compiled.kernel
 def heuristic(
-    size: Words, guess: Words, source: Words, target: Words, order: Words, back: Words,
-    proper: Words, leads: Words, out_first: Words, out_edges: Words, in_first: Words,
-    in_edges: Words, reached: Words, kind: Words, head: Words, body: Words, stack: Words,
-    is_exit: Words, exits: Words, weight: Words,
+    size: Longs, guess: Reals, source: Longs, target: Longs, order: Longs, back: Longs,
+    proper: Longs, leads: Longs, out_first: Longs, out_edges: Longs, in_first: Longs,
+    in_edges: Longs, reached: Longs, kind: Longs, head: Longs, body: Longs, stack: Longs,
+    is_exit: Longs, exits: Longs, weight: Reals,
 ) -> int:  # fmt: skip
     """Weigh edges as BL94's section 5 does, in one traversal of the topological `order`."""
     # `proper` is by place in `back`; `leads`: whether an edge leads to a loop, where the guess says
@@ -275,9 +280,10 @@ def heuristic(
     return DONE
 
 
+@compiled.kernel
 def edge_shares(
-    size: Words, guess: Words, source: Words, order: Words, leads: Words, first: Words,
-    ordered: Words, weight: Words,
+    size: Longs, guess: Reals, source: Longs, order: Longs, leads: Longs, first: Longs,
+    ordered: Longs, weight: Reals,
 ) -> int:  # fmt: skip
     """Share 1 among the edges of each vertex in `order`."""
     by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
@@ -313,12 +319,13 @@ def share(
 # -- A graph's survey: all of these, which nearly every plan needs
 
 
+@compiled.kernel
 def survey(
-    size: Words, guess: Words, source: Words, target: Words, out_first: Words, out_edges: Words,
-    in_first: Words, in_edges: Words, state: Words, cursor: Words, stack: Words, preorder: Words,
-    postorder: Words, order: Words, back: Words, place: Words, covered: Words, begin: Words,
-    free: Words, dominator: Words, proper: Words, leads: Words, reached: Words, kind: Words,
-    head: Words, body: Words, is_exit: Words, exits: Words, weight: Words,
+    size: Longs, guess: Reals, source: Longs, target: Longs, out_first: Longs, out_edges: Longs,
+    in_first: Longs, in_edges: Longs, state: Longs, cursor: Longs, stack: Longs, preorder: Longs,
+    postorder: Longs, order: Longs, back: Longs, place: Longs, covered: Longs, begin: Longs,
+    free: Longs, dominator: Longs, proper: Longs, leads: Longs, reached: Longs, kind: Longs,
+    head: Longs, body: Longs, is_exit: Longs, exits: Longs, weight: Reals,
 ) -> int:  # fmt: skip
     """Search from ENTRY, find dominators and proper back edges, and weigh edges."""
     depth_first(
@@ -339,10 +346,11 @@ def survey(
 # -- The acyclic graph
 
 
+@compiled.kernel
 def make_dag(
-    size: Words, source: Words, target: Words, preorder: Words, removed: Words, turns: Words,
-    gone: Words, reached: Words, leaves: Words, starts: Words, ends: Words, dag_source: Words,
-    dag_target: Words, dag_edge: Words, first: Words, stands: Words,
+    size: Longs, source: Longs, target: Longs, preorder: Longs, removed: Longs, turns: Longs,
+    gone: Longs, reached: Longs, leaves: Longs, starts: Longs, ends: Longs, dag_source: Longs,
+    dag_target: Longs, dag_edge: Longs, first: Longs, stands: Longs,
 ) -> int:  # fmt: skip
     """Put dummy edges in the place of removed ones, and of self-loops (`turns`) nothing."""
     # Real edges come first; of dummy edge number d (from 0) `stands` has the edges that it stands
@@ -406,9 +414,10 @@ def make_dag(
 # -- Numbers of paths
 
 
+@compiled.kernel
 def number(
-    size: Words, source: Words, target: Words, order: Words, first: Words, ordered: Words,
-    spare: Words, key: Words, paths: Words, value: Words,
+    size: Longs, source: Longs, target: Longs, order: Longs, first: Longs, ordered: Longs,
+    spare: Longs, key: Longs, paths: Longs, value: Longs,
 ) -> int:  # fmt: skip
     """Count the paths from each vertex of an acyclic graph, and value its edges (EPP figure 5)."""
     by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
@@ -431,9 +440,10 @@ def number(
     return DONE
 
 
+@compiled.kernel
 def truncate(
-    size: Words, source: Words, target: Words, dag_edge: Words, order: Words, first: Words,
-    ordered: Words, paths: Words, starts: Words, cuts: Words,
+    size: Longs, source: Longs, target: Longs, dag_edge: Longs, order: Longs, first: Longs,
+    ordered: Longs, paths: Longs, starts: Longs, cuts: Longs,
 ) -> int:  # fmt: skip
     """Cut all edges of each vertex from which more paths than THRESHOLD lead (EPP 5.3)."""
     by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
@@ -494,9 +504,10 @@ def find_root(parent: Words, vertex: int) -> int:
     return vertex
 
 
+@compiled.kernel
 def spanning_tree(
-    size: Words, weight: Words, source: Words, target: Words, barred: Words, order: Words,
-    spare: Words, key: Words, parent: Words, in_tree: Words,
+    size: Longs, weight: Reals, source: Longs, target: Longs, barred: Longs, order: Longs,
+    spare: Longs, key: Reals, parent: Longs, in_tree: Longs,
 ) -> int:  # fmt: skip
     """Find a spanning tree of greatest weight: Kruskal's, of equal weights the lower edge first."""
     for vertex in range(size[VERTICES]):
@@ -518,9 +529,10 @@ def spanning_tree(
     return DONE
 
 
+@compiled.kernel
 def count_events(
-    size: Words, source: Words, target: Words, in_tree: Words, barred: Words, value: Words,
-    first: Words, known: Words, stack: Words, ordered: Words, potential: Words, increment: Words,
+    size: Longs, source: Longs, target: Longs, in_tree: Longs, barred: Longs, value: Longs,
+    first: Longs, known: Longs, stack: Longs, ordered: Longs, potential: Longs, increment: Longs,
 ) -> int:  # fmt: skip
     """Move values onto the chords of a tree that holds EXIT -> ENTRY or a way between them."""
     # Tree edges by vertex, at both ends, of the edge e as e + 1 where it leaves and -e - 1 where it
@@ -569,9 +581,10 @@ def count_events(
 # -- Placement
 
 
+@compiled.kernel
 def frontier(
-    size: Words, source: Words, target: Words, may: Words, first: Words, ordered: Words,
-    degree: Words, stack: Words, stops: Words, passed: Words,
+    size: Longs, source: Longs, target: Longs, may: Longs, first: Longs, ordered: Longs,
+    degree: Longs, stack: Longs, stops: Longs, passed: Longs,
 ) -> int:  # fmt: skip
     """Follow edges from ENTRY while they `may` be followed and are the only way to their target."""
     by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
@@ -597,14 +610,15 @@ def frontier(
 # -- A plan: all of these
 
 
+@compiled.kernel
 def plan(
-    size: Words, weight: Words, source: Words, target: Words, preorder: Words, order: Words,
-    removed: Words, turns: Words, gone: Words, reached: Words, leaves: Words, starts: Words,
-    ends: Words, dag_source: Words, dag_target: Words, dag_edge: Words, first: Words,
-    stands: Words, out_first: Words, out_edges: Words, spare: Words, key: Words, paths: Words,
-    value: Words, whole: Words, barred: Words, tree_order: Words, tree_key: Words, parent: Words,
-    in_tree: Words, tree_first: Words, known: Words, stack: Words, tree_edges: Words,
-    potential: Words, increment: Words,
+    size: Longs, weight: Reals, source: Longs, target: Longs, preorder: Longs, order: Longs,
+    removed: Longs, turns: Longs, gone: Longs, reached: Longs, leaves: Longs, starts: Longs,
+    ends: Longs, dag_source: Longs, dag_target: Longs, dag_edge: Longs, first: Longs,
+    stands: Longs, out_first: Longs, out_edges: Longs, spare: Longs, key: Longs, paths: Longs,
+    value: Longs, whole: Reals, barred: Longs, tree_order: Longs, tree_key: Reals, parent: Longs,
+    in_tree: Longs, tree_first: Longs, known: Longs, stack: Longs, tree_edges: Longs,
+    potential: Longs, increment: Longs,
 ) -> int:  # fmt: skip
     """Number the paths of a graph and move the numbers onto chords, where from no vertex more than
     THRESHOLD lead; 0: however many.

@@ -50,8 +50,6 @@ REASONS = (
     "is a compare-and-branch, which the emulated CPU does not have",
 )
 
-_SMALL = 1 << 18  # Words of code up to which importing numba takes longer than exploring in Python
-
 _TELLING = 0.1  # Seconds between two messages of how far the exploration is
 
 _ADD_TO_O7 = 0x9E03E000  # add %o7, constant, %o7, without the constant
@@ -123,7 +121,7 @@ class Exploration:
         distrusted: frozenset[int],
         is64: bool,
     ) -> None:
-        self._obey_kernel = _kernel(int(np.count_nonzero(code.is_code)))
+        self._obey_kernel = _in_python if compiled.is_plain() else _in_machine_code
         self.routine_map = routine_map
         # Indirect jumps that no analysis explains, with their routine
         self.unresolved: dict[int, int] = {}
@@ -366,7 +364,7 @@ class Exploration:
             flags = k.JUMP_RETURNS | (0 if known else k.JUMP_LEAVES)
         self._follow_jump(jump, number, flags, np.array(sorted(known), dtype=np.int64))
 
-    def _follow_jump(self, jump: int, number: int, flags: int, targets: k.Numbers) -> None:
+    def _follow_jump(self, jump: int, number: int, flags: int, targets: k.Longs) -> None:
         # Room for more blocks that are due: the same jumps are followed again and again.
         state, used = self.state, int(self.state.counts[k.WORK])
         if len(state.work) < used + len(targets) + _ROOM * len(state.words):
@@ -377,20 +375,13 @@ class Exploration:
         self.switch.setdefault(jump, set()).update(targets[targets >= 0].tolist())
 
 
-def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], int]:
-    """Return the kernel: as machine code, or in Python where that is done sooner."""
-    # `words`: How much code there is.
-    from simprof.profiler.recovery import exploration_native
-
-    at_hand = compiled.is_at_hand(exploration_native.__name__)
-    if compiled.is_plain() or not (at_hand or words > _SMALL):
-        return _in_python
-    return exploration_native.obey
-
-
-def _in_python(
-    s: k.State, command: int, jump: int, number: int, flags: int, words: k.Numbers
+def _in_machine_code(
+    s: k.State, command: int, jump: int, number: int, flags: int, words: k.Longs
 ) -> int:
+    return compiled.call(k.obey, s, command, jump, number, flags, words)
+
+
+def _in_python(s: k.State, command: int, jump: int, number: int, flags: int, words: k.Longs) -> int:
     """Do what the kernel does, on views of the arrays: their elements are Python's integers."""
     views: Any = (each.data for each in s)
     given: Any = words.data

@@ -6,8 +6,8 @@ Steps -> functions: everything that is known to be entered (`_begin`), blocks on
 jumps.
 """
 
-# These functions are Python's, and `exploration_native` compiles them: they use integers and the
-# arrays of a `State` only.
+# These functions are Python's, and are also machine code: they use integers and the arrays of a
+# `State` only.
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simprof.profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
+from simprof.simulator.cpu import compiled
 
 # -- What exploration knows of a program
 #
@@ -24,8 +25,11 @@ from simprof.profiler.recovery.idioms import ending_trap, is_prologue, is_restor
 # -1 stands for "none", where nothing else is said. Word indices and routine numbers are those of
 # `code_image` and `routines`.
 
-Numbers = npt.NDArray[np.int64]
-Table = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint32]
+Bytes = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+Ints = Table = npt.NDArray[np.int32]
 
 # Rows of `State.at`. In those with (+1), 0 stands for none and 1 for number 0: rows of zeros cost
 # no memory where there is no code.
@@ -72,11 +76,11 @@ class State(NamedTuple):
     """What exploration knows."""
 
     # words, kinds, annulled, targets, next_end: the code image: see `code_image.CodeLists`.
-    words: npt.NDArray[np.uint32]
-    kinds: npt.NDArray[np.uint8]
-    annulled: npt.NDArray[np.bool_]
-    targets: Table
-    next_end: Table
+    words: Words
+    kinds: Bytes
+    annulled: Bools
+    targets: Ints
+    next_end: Ints
     at: Table  # by OWNER and what follows, then by word
     # By routine: START and what follows. COVERED and RETURNING are 0 or 1, LEADERS is a number;
     # FIRST_CALL and LAST_CALL are calls that wait, FIRST_CALLER and LAST_CALLER rows of `callers`.
@@ -90,10 +94,7 @@ class State(NamedTuple):
     traps: Table  # (trap that ends the program, routine, word that shows it)
     left: Table  # (word, routine, call): where a call returned outside of its routine
     # The lengths of these lists, then the number of routines, and whether all is `STALE`.
-    counts: Numbers
-
-
-ARRAYS = len(State._fields)
+    counts: Longs
 
 
 def _wide(value: Any) -> int:
@@ -418,7 +419,7 @@ def _recheck_traps(s: State) -> bool:
 # -- commands
 
 
-def _begin(s: State, entries: Numbers) -> None:
+def _begin(s: State, entries: Longs) -> None:
     """Enter all routines, then words where a run has entered code."""
     for number in range(s.counts[ROUTINES]):
         _enter(s, number, _wide(s.routine[number, START]))
@@ -443,7 +444,7 @@ def _follow_blocks(s: State) -> None:
             return
 
 
-def _follow_jump(s: State, jump: int, number: int, flags: int, targets: Numbers) -> None:
+def _follow_jump(s: State, jump: int, number: int, flags: int, targets: Longs) -> None:
     """Go where the indirect jump of routine `number` can go."""
     # `flags`: JUMP_RETURNS where the routine may return by it, JUMP_LEAVES where the jump may leave
     # the routine.
@@ -462,7 +463,7 @@ def _follow_jump(s: State, jump: int, number: int, flags: int, targets: Numbers)
             targets[position] = _flow_to(s, number, target, jump)
 
 
-def _settle(s: State, leaves: Numbers) -> bool:
+def _settle(s: State, leaves: Longs) -> bool:
     """Pass on what left for code that its owner has not reached: a routine starts there."""
     # So does one at each of `leaves`, where a run has entered code that has no window, if its owner
     # has one. Returns whether there was anything.
@@ -479,7 +480,8 @@ def _settle(s: State, leaves: Numbers) -> bool:
     return bool(waiting + len(leaves) > 0)
 
 
-def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
+@compiled.kernel
+def obey(s: State, command: int, jump: int, number: int, flags: int, words: Longs) -> int:
     """Do one step of the exploration; return whether there was anything to settle: 1 or 0."""
     # `command`, `words`: `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`;
     # `FOLLOW_JUMP`, with targets, of which those outside of the routine are replaced by -1; or

@@ -1,6 +1,6 @@
 """Short instruction sequences that tell how code calls, returns and ends.
 
-Most of these functions are also compiled (`exploration_native`): they use plain integers only.
+Most of these functions are also compiled (`exploration_kernel`): they use plain integers only.
 """
 
 from __future__ import annotations

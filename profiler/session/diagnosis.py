@@ -18,10 +18,9 @@ from importlib import metadata
 from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
-from simprof.profiler.engine import kernel_cache
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, RunRequest
-from simprof.simulator.cpu import machine_code
+from simprof.simulator.cpu import compiled, library
 from simprof.simulator.values import dataclass
 
 
@@ -227,14 +226,14 @@ def trial_program() -> bytes:
 
 
 def check_kernels() -> SystemCheck:
-    """Look where the machine code of kernels has come from."""
-    name, place = "machine code", kernel_cache.place()
-    if place == machine_code.shipped_file():
-        return SystemCheck(name, True, False, f"shipped: {place.name}")
-    why = f"none is shipped for {machine_code.target()} and these sources"
+    """Look whether there is a shared library of the kernels, or what numba compiles is kept."""
+    name, place = "kernels", compiled.cache_directory()
+    if library.fits():
+        return SystemCheck(name, True, False, library.file().name)
+    why = f"no library fits {library.target()} and these sources"
     if place is not None:
-        return SystemCheck(name, True, False, f"{why}; compiled, and kept in {place.parent}")
-    detail = f"{why}; each start compiles it again (some 10 s)"
+        return SystemCheck(name, True, False, f"{why}; compiled, and kept in {place}")
+    detail = f"{why}; each start compiles them again (a minute)"
     return SystemCheck(name, False, False, detail, "export XDG_CACHE_HOME=DIRECTORY")
 
 

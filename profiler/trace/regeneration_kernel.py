@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from simprof.simulator.cpu import compiled
 
-Array = npt.NDArray[np.int64]
+Longs = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -21,7 +21,6 @@ Bytes = npt.NDArray[np.uint8]
 # each use would take more time than all the rest. A call would pass the tables one by one, so that
 # all are compiled into their callers.
 _inline = compiled.jit(inline="always", _nrt=False)
-_types = compiled.types
 
 
 # Words of the state.
@@ -55,29 +54,29 @@ CHECKPOINT_SPAN = 1 << 16
 class Tables(NamedTuple):
     """A program and what its edges write; int64."""
 
-    target: Array  # Edge -> block, -1 for EXIT
+    target: Longs  # Edge -> block, -1 for EXIT
     # value, width: Edge -> token; width 0: none.
-    value: Array
-    width: Array
+    value: Longs
+    width: Longs
     # way, entered: EXIT edge -> how control leaves, ENTRY edge that follows.
-    way: Array
-    entered: Array
-    only: Array  # Block -> its one outgoing edge, -1 where it has none or several
-    callee: Array  # Block -> ENTRY edge that its call leads to
-    peek: Array  # Block -> bits that decide between its edges; 0 where it is no predicate.
+    way: Longs
+    entered: Longs
+    only: Longs  # Block -> its one outgoing edge, -1 where it has none or several
+    callee: Longs  # Block -> ENTRY edge that its call leads to
+    peek: Longs  # Block -> bits that decide between its edges; 0 where it is no predicate.
     # Block -> where its decisions begin in `key` and `choice`; they end with the next block's.
-    first: Array
+    first: Longs
     # key, choice: Ascending token values, and the edge that each decides for.
-    key: Array
-    choice: Array
+    key: Longs
+    choice: Longs
     # routine, entry, returns: Block -> routine, ENTRY edge or -1, whether jumps of other routines
     # return there.
-    routine: Array
-    entry: Array
-    returns: Array
-    block_at: Array  # Instruction word -> block that starts there, or -1
+    routine: Longs
+    entry: Longs
+    returns: Longs
+    block_at: Longs  # Instruction word -> block that starts there, or -1
     # Of each piece of code: the lower half of its address, its bytes, its first word.
-    pieces: Array
+    pieces: Longs
 
 
 @_inline
@@ -116,7 +115,7 @@ def decide(tables: Tables, block: int, token: int) -> int:
 
 
 @_inline
-def _cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array, edge: int) -> int:
+def _cross(tables: Tables, stream: Bytes, end: int, state: Longs, output: Longs, edge: int) -> int:
     """Cross `edge`: read its token, note its target; return REACHED or what is wrong."""
     width = tables.width[edge]
     if width == UNMET:
@@ -141,7 +140,7 @@ def _cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array,
 
 
 @_inline
-def pop(tables: Tables, state: Array, stack: Array) -> int:
+def pop(tables: Tables, state: Longs, stack: Longs) -> int:
     """The edge behind the call that waits, which is popped; -1 where none does."""
     depth = state[DEPTH]
     if depth == 0 or stack[depth - 1] < 0:
@@ -151,7 +150,7 @@ def pop(tables: Tables, state: Array, stack: Array) -> int:
 
 
 @_inline
-def at_predicate(tables: Tables, stream: Bytes, end: int, state: Array) -> int:
+def at_predicate(tables: Tables, stream: Bytes, end: int, state: Longs) -> int:
     """The edge that the next token decides for, or -1 less why none does."""
     block, bits = state[PLACE], state[BITS]
     width = tables.peek[block]
@@ -164,7 +163,7 @@ def at_predicate(tables: Tables, stream: Bytes, end: int, state: Array) -> int:
 
 
 @_inline
-def by_target(tables: Tables, stream: Bytes, end: int, state: Array, stack: Array) -> int:
+def by_target(tables: Tables, stream: Bytes, end: int, state: Longs, stack: Longs) -> int:
     """The edge to the address that comes next in the trace, or -1 less why there is none."""
     bits, place = state[BITS], state[PLACE]
     if bits + TARGET_WIDTH > end:
@@ -180,7 +179,7 @@ def by_target(tables: Tables, stream: Bytes, end: int, state: Array, stack: Arra
 
 
 @_inline
-def next_edge(tables: Tables, stream: Bytes, end: int, state: Array, stack: Array) -> int:
+def next_edge(tables: Tables, stream: Bytes, end: int, state: Longs, stack: Longs) -> int:
     """The edge that comes next, or -1 less why none does."""
     # `NEXT_DEPTH` and `NEXT_BITS` are what the depth and the bits read are then.
     place = state[PLACE]
@@ -212,10 +211,10 @@ def _regenerate(
     tables: Tables,
     stream: Bytes,
     end: int,
-    state: Array,
-    stack: Array,
-    output: Array,
-    digests: Array,
+    state: Longs,
+    stack: Longs,
+    output: Longs,
+    digests: Longs,
 ) -> int:
     while True:
         if state[CROSSINGS] == state[LIMIT]:
@@ -242,64 +241,31 @@ def _regenerate(
                 return DIFFERS
 
 
-_bytes, _int64s = compiled.array_of(_types.uint8), compiled.array_of(_types.int64)
-
-
-@compiled.c_function(_types.int64(*[_types.int64] * 3), error_model="numpy", _nrt=False)
-def _walk_at(places: int, end: int, edge: int) -> int:
-    # Cross `edge`, or regenerate where it is -1. `places` are address and length of the arrays of
-    # `Walk`, and behind these of the tables, one by one.
-    p = _int64s(places, 42)
-    stream, state = _bytes(p[0], p[1]), _int64s(p[2], p[3])
-    stack, output = _int64s(p[4], p[5]), _int64s(p[6], p[7])
-    tables = Tables(
-        _int64s(p[10], p[11]),
-        _int64s(p[12], p[13]),
-        _int64s(p[14], p[15]),
-        _int64s(p[16], p[17]),
-        _int64s(p[18], p[19]),
-        _int64s(p[20], p[21]),
-        _int64s(p[22], p[23]),
-        _int64s(p[24], p[25]),
-        _int64s(p[26], p[27]),
-        _int64s(p[28], p[29]),
-        _int64s(p[30], p[31]),
-        _int64s(p[32], p[33]),
-        _int64s(p[34], p[35]),
-        _int64s(p[36], p[37]),
-        _int64s(p[38], p[39]),
-        _int64s(p[40], p[41]),
-    )
-    if edge >= 0:
-        return int(_cross(tables, stream, end, state, output, edge))
-    return int(_regenerate(tables, stream, end, state, stack, output, _int64s(p[8], p[9])))
-
-
 class Walk(NamedTuple):
     """The arrays of a regeneration, besides the tables."""
 
     stream: Bytes  # The token stream
-    state: Array
-    stack: Array  # Blocks that wait for a call to return, -1 where no return by the graphs leads
-    output: Array  # Receives the blocks
-    digests: Array  # Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on
+    state: Longs
+    stack: Longs  # Blocks that wait for a call to return, -1 where no return by the graphs leads
+    output: Longs  # Receives the blocks
+    digests: Longs  # Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on
 
 
+@compiled.kernel
 def _walk(tables: Tables, walk: Walk, end: int, edge: int) -> int:
-    places = np.array([(each.ctypes.data, len(each)) for each in (*walk, *tables)], np.int64)
-    return _walk_at(places.ctypes.data, end, edge)
+    # Cross `edge`, or regenerate where it is -1.
+    if edge >= 0:
+        return _cross(tables, walk.stream, end, walk.state, walk.output, edge)
+    return _regenerate(tables, walk.stream, end, walk.state, walk.stack, walk.output, walk.digests)
 
 
 def regenerate(tables: Tables, walk: Walk, end: int) -> int:
     """Regenerate from the state on; `end`: the stream's length in bits. Returns why it stopped."""
-    if compiled.is_plain():
-        stream, state, stack, output, digests = walk
-        return _regenerate(tables, stream, end, state, stack, output, digests)
-    return _walk(tables, walk, end, -1)
+    return cross(tables, walk, end, -1)
 
 
 def cross(tables: Tables, walk: Walk, end: int, edge: int) -> int:
     """Cross `edge`: read its token, note its target; return REACHED or what is wrong."""
-    if compiled.is_plain():
-        return _cross(tables, walk.stream, end, walk.state, walk.output, edge)
-    return _walk(tables, walk, end, edge)
+    if compiled.native(_walk) is None:
+        return _walk(tables, walk, end, edge)
+    return compiled.call(_walk, tables, walk, end, edge)

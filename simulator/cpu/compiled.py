@@ -1,35 +1,34 @@
-"""Native functions: machine code that is shipped or kept, or what numba compiles in this process.
+"""Native functions: those of the shared library, or what numba compiles in this process.
 
 Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `jit`, `inline`,
-`c_function` and `for_python`. What the engine and Python call are C functions alone, and their
-machine code is loaded (`machine_code`), so that nobody imports numba. Then `types` and `ir` stand
-for nothing, and bodies are not read. Only where machine code is made and in tests does numba
-compile in the process that asks for it (`compile_here`).
+`c_function`, `for_python` and `kernel`. What the engine and Python call are C functions alone.
+Where the shared library fits (`library`) they are loaded from it, and nobody imports numba: `types`
+and `ir` then stand for nothing, and bodies are not read. Otherwise numba compiles each C function
+when it is first needed, and keeps it in a cache of its own. Tests always have it do so, because
+they call parts of C functions, too (`compile_here`).
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property, wraps
-from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from simprof.simulator.cpu import machine_code
+from simprof.simulator.cpu import library
+from simprof.simulator.errors import EngineError
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-# What makes machine code where none is shipped. It stands above this package, as does where code is
-# kept, and is imported only then.
-_MAKER = "simprof.profiler.engine.kernel_cache"
-
-
 class Nothing:
-    """Stands for numba's types and llvmlite's where machine code is loaded: nobody looks at it."""
+    """Stands for numba's types and llvmlite's where the library is loaded: nobody looks at it."""
 
     def __getattr__(self, name: str) -> Nothing:
         return self
@@ -50,7 +49,7 @@ class CFunction:
 
     @cached_property
     def address(self) -> int:
-        """Address of its machine code, which is loaded or compiled now where it is not there."""
+        """Address of its machine code, which is loaded or compiled now."""
         return _address(self._name)
 
     @cached_property
@@ -64,14 +63,15 @@ class CFunction:
 
 
 class _State:
-    # By the name of a C function: where it is; what has numba compile it, in this process.
-    addresses: dict[str, int] = {}  # noqa: RUF012 - one for the process
+    is_here: bool | None = None  # None: not decided yet
+    directory: Path | None = None  # where numba keeps what it makes
+    tell: Callable[[str], None] | None = None
+    # By the name of a C function: what has numba compile it, in this process; kernels in Python.
     compilers: dict[str, Callable[[], Any]] = {}  # noqa: RUF012 - one for the process
+    kernels: dict[str, Callable[..., Any]] = {}  # noqa: RUF012 - one for the process
+    natives: dict[Callable[..., Any], CFunction] = {}  # noqa: RUF012 - by kernel in Python
+    registered: set[Callable[..., Any]] = set()  # noqa: RUF012 - which numba may compile
     compiled: list[Any] = []  # noqa: RUF012 - kept, for their machine code is freed with them
-    natives: dict[str, Mapping[str, CFunction]] = {}  # noqa: RUF012 - by module; one for the process
-    is_here = False
-    directory: Path | None = None
-    is_searched = False
 
 
 def compile_here(directory: Path | None = None) -> None:
@@ -84,6 +84,9 @@ def compile_here(directory: Path | None = None) -> None:
 
 def is_here() -> bool:
     """Whether numba compiles native functions in this process."""
+    if _State.is_here is None:
+        _State.is_here = not is_plain() and not library.fits()
+        _State.directory = _own_cache() if _State.is_here else None
     return _State.is_here
 
 
@@ -92,52 +95,51 @@ def is_plain() -> bool:
     return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
-def is_at_hand(module: str) -> bool:
-    """Whether a module's C functions can be had without compiling anything."""
-    _search()
-    return is_here() or any(name.startswith(f"{module}.") for name in _State.addresses)
+def on_compiling(tell: Callable[[str], None]) -> None:
+    """Have `tell` be told, once, that kernels are compiled."""
+    _State.tell = tell
 
 
-def natives(module: str) -> Mapping[str, CFunction]:
-    """Return a module's C functions by name, none where they cannot be had without compiling."""
-    known = _State.natives.get(module, {})
-    if not known and not is_plain() and is_at_hand(module):
-        found = vars(import_module(module)).items()
-        known = {name: each for name, each in found if isinstance(each, CFunction)}
-        _State.natives[module] = known
-    return known
+def cache_directory() -> Path | None:
+    """Return where numba keeps what it compiles; None: nowhere."""
+    return _State.directory if is_here() else None
 
 
-def _search() -> None:
-    if not _State.is_searched and not is_here():
-        _State.is_searched = True
-        code = machine_code.shipped()
-        if code is not None:
-            _State.addresses |= machine_code.load(code)
+def _own_cache() -> Path | None:
+    # What is kept is executed: nobody else may write there. Constants come from other modules than
+    # the one that numba looks at, so that each state of the sources has its own directory.
+    from numba.misc.appdirs import user_cache_dir
 
-
-def load(code: bytes) -> None:
-    """Take C functions from machine code."""
-    _State.addresses |= machine_code.load(code)
+    directory = Path(user_cache_dir("simprof"), "kernels", library.digest())
+    with suppress(OSError):
+        directory.mkdir(0o700, parents=True, exist_ok=True)
+        status = directory.stat()
+        if directory.is_absolute() and status.st_uid == os.geteuid() and not status.st_mode & 0o22:
+            return directory
+    return None
 
 
 def _address(name: str) -> int:
-    _search()
-    if name not in _State.addresses:
-        if name in _State.compilers:
-            made = _State.compilers[name]()
-            _State.compiled.append(made)
-            _State.addresses[name] = made.address
-        else:
-            load(import_module(_MAKER).provide(name.rpartition(".")[0]))
-    return _State.addresses[name]
+    if not is_here():
+        if not library.fits():
+            raise EngineError("no library of kernels fits: unset NUMBA_DISABLE_JIT to compile them")
+        return library.address(name)
+    if _State.tell is not None:
+        _State.tell("compiling kernels: no library fits this machine and these sources")
+        _State.tell = None
+    made = _State.compilers[name]()
+    _State.compiled.append(made)
+    return cast(int, made.address)
 
 
-def compilers(module: str) -> dict[str, Callable[[], Any]]:
-    """Return what has numba compile the C functions of a module that has been imported, by name."""
-    return {
-        name: make for name, make in _State.compilers.items() if name.rpartition(".")[0] == module
-    }
+def compile_all() -> tuple[dict[str, Any], set[str]]:
+    """Have numba compile all C functions of modules imported so far.
+
+    Returns them by name, and the names of the modules that their parts are in.
+    """
+    made = {name: compile_it() for name, compile_it in _State.compilers.items()}
+    owners = {name.rpartition(".")[0] for name in made}
+    return made, owners | {each.__module__ for each in _State.registered}
 
 
 def _numba() -> Any:
@@ -240,37 +242,150 @@ def element_at(bits: int, is_set: bool) -> tuple[Any, Callable[..., Any]]:
     return (types.void(word, word, word) if is_set else word(word, word)), generate
 
 
-def array_of(kind: Any, dimensions: int = 1) -> Any:
-    """Make an intrinsic: (address, lengths) -> the C array there, to which nobody refers."""
+# -- Kernels on arrays
+#
+# A kernel is a function that Python can execute, too. Its parameters are arrays, named tuples of
+# arrays, and integers, and their annotations say of what: one of these names, `int`, or the name of
+# the tuple's class. Its C function has one parameter: where three words for each array lie (address
+# and lengths) and for each integer (its value, twice nothing).
+
+_ELEMENTS = {
+    "Bools": ("boolean", 1),
+    "Bytes": ("uint8", 1),
+    "Words": ("uint32", 1),
+    "Ints": ("int32", 1),
+    "Longs": ("int64", 1),
+    "Reals": ("float64", 1),
+    "Table": ("int32", 2),
+}
+
+
+def kernel(function: Callable[P, int]) -> Callable[P, int]:
+    """Make a C function of a kernel, too; see `native` and `call`."""
+    name = f"{function.__module__}.{function.__name__}"
+    _State.kernels[name] = function
+    if is_here():
+        _State.compilers[name] = lambda: _compile_kernel(name)
+    if not is_plain():
+        _State.natives[function] = CFunction(name, 1)
+    return function
+
+
+def native(function: Callable[..., int]) -> CFunction | None:
+    """Return the C function of a kernel; None where Python is to execute it."""
+    return _State.natives.get(function)
+
+
+def call(function: Callable[..., int], *arguments: Any) -> int:
+    """Call a kernel as machine code, with arrays of numpy."""
+    words = array("q", [word for each in arguments for word in _words(each)])
+    return _State.natives[function](words.buffer_info()[0])
+
+
+def _words(argument: Any) -> Iterator[int]:
+    if isinstance(argument, int):
+        yield from (argument, 0, 0)
+    elif isinstance(argument, tuple):
+        for each in argument:
+            yield from _words(each)
+    else:
+        yield from (argument.ctypes.data, *argument.shape, 0)[:3]
+
+
+def _compile_kernel(name: str) -> Any:
+    global _arguments
+    function = _State.kernels[name]
+    if _arguments is None:
+        _arguments = _make_arguments()
+    _register(function)
+
+    def at_arguments(at: Any) -> Any:
+        return function(*_arguments(at, name))
+
+    options = {"cache": _State.directory is not None, "error_model": "numpy", "_nrt": False}
+    types = __getattr__("types")
+    return _numba().cfunc(types.int64(types.int64), **options)(at_arguments)
+
+
+_arguments: Any = None  # (where the words of a kernel's arguments lie, its name) -> the arguments
+
+
+def _make_arguments() -> Any:
+    from llvmlite import ir
+    from numba import types
+    from numba.extending import intrinsic as make
+
+    word = ir.IntType(64)
+
+    def typed(typing_context: Any, at: Any, name: Any) -> Any:
+        function = _State.kernels[name.literal_value]
+        hints = [hint for key, hint in function.__annotations__.items() if key != "return"]
+        result = types.Tuple([_type_of(hint, function.__globals__) for hint in hints])
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            base, taken = builder.inttoptr(values[0], word.as_pointer()), iter(range(1 << 10))
+
+            def take(kind: Any) -> Any:
+                if isinstance(kind, types.BaseTuple):
+                    return context.make_tuple(builder, kind, [take(each) for each in kind])
+                first = 3 * next(taken)
+                places = [builder.gep(base, [word(first + number)]) for number in range(3)]
+                if kind == types.int64:
+                    return builder.load(places[0])
+                return _array(context, builder, kind, [builder.load(place) for place in places])
+
+            return take(result)
+
+        return result(at, name), generate
+
+    untyped: Any = make
+    return untyped(prefer_literal=True)(typed)
+
+
+def _type_of(hint: Any, known: dict[str, Any]) -> Any:
+    from numba import types
+
+    hint = getattr(hint, "__forward_arg__", hint)
+    if hint == "int":
+        return types.int64
+    if hint in _ELEMENTS:
+        element, dimensions = _ELEMENTS[hint]
+        return types.Array(getattr(types, element), dimensions, "C")
+    of = known[hint]
+    return types.NamedTuple([_type_of(each, known) for each in of.__annotations__.values()], of)
+
+
+def _array(context: Any, builder: Any, kind: Any, words: list[Any]) -> Any:
     # numba's own `carray` counts references, which C functions cannot do.
-    if not is_here():
-        return None
     from numba import types
     from numba.np import arrayobj
 
     untyped: Any = arrayobj
-    array, word = types.Array(kind, dimensions, "C"), types.int64
+    made = untyped.make_array(kind)(context, builder)
+    size = context.get_constant(
+        types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    )
+    address, *shape = words[: kind.ndim + 1]
+    strides = [size]
+    for length in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], length))
+    data = builder.inttoptr(address, made.data.type)
+    untyped.populate_array(made, data, shape, strides, size, None)
+    return made._getvalue()
 
-    def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made = untyped.make_array(array)(context, builder)
-        size = context.get_abi_sizeof(context.get_data_type(kind))
-        address, *shape = arguments
-        strides = [context.get_constant(types.intp, size)]
-        for length in reversed(shape[1:]):
-            strides.insert(0, builder.mul(strides[0], length))
-        data = builder.inttoptr(address, made.data.type)
-        untyped.populate_array(
-            made, data, shape, strides, context.get_constant(types.intp, size), None
-        )
-        return made._getvalue()
 
-    def one(typing_context: Any, address: Any, length: Any) -> Any:
-        return array(word, word), make
+def _register(function: Any) -> None:
+    """Have numba compile a function of Python, and those that its module names, where called."""
+    if function in _State.registered or not function.__module__.startswith("simprof."):
+        return
+    from numba.extending import register_jitable
 
-    def two(typing_context: Any, address: Any, rows: Any, columns: Any) -> Any:
-        return array(word, word, word), make
-
-    return intrinsic(one if dimensions == 1 else two)
+    untyped: Any = register_jitable
+    untyped(function)
+    _State.registered.add(function)
+    for each in list(function.__globals__.values()):
+        if isfunction(each):
+            _register(each)
 
 
 def _uncalled(function: Callable[P, T]) -> Callable[P, T]:

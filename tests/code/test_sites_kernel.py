@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simprof.profiler.code import blocks
+from simprof.profiler.code import blocks, sites_kernel
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.places import find_place
 from simprof.profiler.code.registers import abi
@@ -30,11 +30,11 @@ def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Have the kernel run in one of the two ways, and in no other."""
     name: str = request.param
     if name == "Python":
-        monkeypatch.setattr(compiled, "natives", lambda module: {})
+        monkeypatch.setattr(compiled, "native", lambda function: None)
     elif compiled.is_plain():
         pytest.skip("NUMBA_DISABLE_JIT is set")
     else:
-        assert compiled.natives("simprof.profiler.code.sites_native")
+        assert compiled.native(sites_kernel.flow)
     return name
 
 

@@ -118,9 +118,9 @@ def test_compiling_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[Callable[[str], None]] = []
-    monkeypatch.setattr("simprof.profiler.engine.kernel_cache.on_compiling", asked.append)
+    monkeypatch.setattr("simprof.simulator.cpu.compiled.on_compiling", asked.append)
     ready_engine(False)
     assert not asked
     ready_engine()
-    asked[0]("compiling the engine, once: about 25 s")
-    assert capsys.readouterr().err == "simprof: compiling the engine, once: about 25 s\n"
+    asked[0]("compiling kernels")
+    assert capsys.readouterr().err == "simprof: compiling kernels\n"

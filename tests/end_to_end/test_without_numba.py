@@ -1,4 +1,4 @@
-"""No command needs numba: their native code is shipped."""
+"""No command needs numba: their kernels are a shared library."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.schemes import registry
-from simprof.simulator.cpu import machine_code
+from simprof.simulator.cpu import library
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(
-    not machine_code.shipped_file().exists(), reason="none is shipped for this machine"
+    not library.file().exists(), reason="there is no library for this machine"
 )
 REFUSED = "raise ImportError('no command may import this')\n"
 ANSWER = "answer"

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for part in ("profiler", "simulator") for path in (ROOT / part).rglob("*.py"))
 PARTS = {"jit", "native", "inline", "intrinsic"}
 """Decorators of functions that are parts of C functions."""
-C_FUNCTIONS = {"c_function", "hook_part", "_as_kernel"}
+C_FUNCTIONS = {"c_function", "hook_part", "kernel"}
 """Decorators that make C functions."""
 WITHOUT_MACHINE_CODE = {"profiler/trace/regeneration_kernel.py", "profiler/engine/block_kernel.py"}
 """Files that call parts elsewhere: one uses numba always, the other writes C functions itself."""

@@ -39,7 +39,7 @@ def by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Have the kernel run in one of the two ways, and in no other."""
     name: str = request.param
     if name == "Python":
-        monkeypatch.setattr(compiled, "natives", lambda module: {})
+        monkeypatch.setattr(compiled, "native", lambda function: None)
     elif compiled.is_plain():
         pytest.skip("NUMBA_DISABLE_JIT is set")
     else:

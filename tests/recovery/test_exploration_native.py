@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.recovery import exploration, exploration_native
+from simprof.profiler.recovery import exploration
 from simprof.profiler.recovery import exploration_kernel as k
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.simulator.binary import elf
-from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.decode import TransferKind
 from tests.support.turns import turns
 
 Find = Callable[..., Path]
-NATIVE = exploration_native.obey
+NATIVE = exploration._in_machine_code
 
 
 def explored(monkeypatch: pytest.MonkeyPatch, kernel: Any, *given: Any) -> ProgramGraphs:
@@ -30,7 +29,7 @@ def explored(monkeypatch: pytest.MonkeyPatch, kernel: Any, *given: Any) -> Progr
         return result
 
     with monkeypatch.context() as patch:
-        patch.setattr(exploration, "_kernel", lambda words: counted)
+        patch.setattr(exploration, "_in_machine_code", counted)
         recovered = recover(*given)
     assert {k.BEGIN, k.FOLLOW_BLOCKS, k.SETTLE} <= set(calls)
     return recovered
@@ -68,13 +67,3 @@ def test_kinds_of_transfers_are_those_of_the_decoder() -> None:
         "TRAP_RETURN",
     ):  # fmt: skip
         assert getattr(k, name) == TransferKind[names.get(name, name)]
-
-
-def test_small_programs_are_explored_without_compiled_code(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Compiling takes longer, where machine code is not at hand."""
-    monkeypatch.setattr(compiled, "is_at_hand", lambda module: False)
-    assert exploration._kernel(1 << 18) is exploration._in_python
-    monkeypatch.undo()
-    assert exploration._kernel(1 << 19) is NATIVE
