@@ -19,7 +19,7 @@
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
 # make site       the documents as a site, in build/site; what they show, run and compared
-# make kernels    machine code of native functions, as it is shipped: after a change of one of them
+# make kernels    shared libraries of the native functions, after a change of one of them (needs ld.lld: apt install lld)
 # make format, make fixtures, make clean
 
 VENV ?= .venv

@@ -11,10 +11,10 @@ set -u
 packages="gcc-12-sparc64-linux-gnu gcc-12-multilib-sparc64-linux-gnu
     g++-12-sparc64-linux-gnu g++-12-multilib-sparc64-linux-gnu
     gfortran-12-sparc64-linux-gnu gfortran-12-multilib-sparc64-linux-gnu
-    binutils-sparc64-linux-gnu qemu-user qemu-system-sparc gcc libc6-dev make tcl graphviz lcov valgrind chromium man-db"
+    binutils-sparc64-linux-gnu qemu-user qemu-system-sparc gcc libc6-dev make tcl graphviz lcov valgrind chromium man-db lld"
 commands="sparc64-linux-gnu-gcc-12 sparc64-linux-gnu-g++-12 sparc64-linux-gnu-gfortran-12
     sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc qemu-system-sparc
-    gcc make tclsh callgrind_annotate dot gcov genhtml chromium man"
+    gcc make tclsh callgrind_annotate dot gcov genhtml chromium man ld.lld"
 
 failure=1
 [ "${1:-}" = "--optional" ] && failure=0

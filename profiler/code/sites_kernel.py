@@ -15,7 +15,11 @@ from typing import Any
 from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.effects import INS, LOCALS, OUTS
 
-Numbers = Longs = Ints = Words = Bytes = Any  # an array of numbers
+Numbers = Any  # an array of numbers
+Longs = Any  # and where it is machine code, its kind (`compiled.kernel`)
+Ints = Any
+Words = Any
+Bytes = Any
 
 # How an instruction shifts the register window (`effects.Window`), without which it moves %sp.
 SAVE, RESTORE = 1, 2

@@ -38,7 +38,9 @@ DONE, TOO_LARGE = 0, 1  # Results: TOO_LARGE where a sum would exceed the limit
 UNSEEN, ON_STACK, FINISHED = 0, 1, 2
 BACK, PROPER = 1, 2
 
-Words = Longs = Reals = Any  # an array of numbers
+Words = Any  # an array of numbers
+Longs = Any  # and where it is machine code, its kind (`compiled.kernel`)
+Reals = Any
 
 
 def by_vertex(vertices: int, edges: int, ends: Words, first: Words, ordered: Words) -> None:

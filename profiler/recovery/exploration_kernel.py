@@ -29,7 +29,8 @@ Longs = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint32]
 Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
-Ints = Table = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int32]
+Table = npt.NDArray[np.int32]  # of two dimensions
 
 # Rows of `State.at`. In those with (+1), 0 stands for none and 1 for number 0: rows of zeros cost
 # no memory where there is no code.

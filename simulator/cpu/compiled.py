@@ -108,9 +108,10 @@ def cache_directory() -> Path | None:
 def _own_cache() -> Path | None:
     # What is kept is executed: nobody else may write there. Constants come from other modules than
     # the one that numba looks at, so that each state of the sources has its own directory.
-    from numba.misc.appdirs import user_cache_dir
+    from numba.misc import appdirs
 
-    directory = Path(user_cache_dir("simprof"), "kernels", library.digest())
+    untyped: Any = appdirs
+    directory = Path(untyped.user_cache_dir("simprof"), "kernels", library.digest())
     with suppress(OSError):
         directory.mkdir(0o700, parents=True, exist_ok=True)
         status = directory.stat()
@@ -121,7 +122,8 @@ def _own_cache() -> Path | None:
 
 def _address(name: str) -> int:
     if not is_here():
-        if not library.fits():
+        # Parts are Python's as they are now, so that C functions of before do for them.
+        if not (library.is_whole() if is_plain() else library.fits()):
             raise EngineError("no library of kernels fits: unset NUMBA_DISABLE_JIT to compile them")
         return library.address(name)
     if _State.tell is not None:
@@ -312,9 +314,9 @@ _arguments: Any = None  # (where the words of a kernel's arguments lie, its name
 
 def _make_arguments() -> Any:
     from llvmlite import ir
-    from numba import types
     from numba.extending import intrinsic as make
 
+    types: Any = __getattr__("types")
     word = ir.IntType(64)
 
     def typed(typing_context: Any, at: Any, name: Any) -> Any:
@@ -343,8 +345,7 @@ def _make_arguments() -> Any:
 
 
 def _type_of(hint: Any, known: dict[str, Any]) -> Any:
-    from numba import types
-
+    types: Any = __getattr__("types")
     hint = getattr(hint, "__forward_arg__", hint)
     if hint == "int":
         return types.int64

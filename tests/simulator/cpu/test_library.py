@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -291,7 +291,7 @@ def test_constants_calls_and_functions_of_the_process(
     for number, each in enumerate(made):
         file = tmp_path / f"{number}.so"
         file.write_bytes(each)
-        clear: Callable[[int], int] = ctypes.CDLL(str(file))[name]
+        clear: Any = ctypes.CDLL(str(file))[name]
         array = np.arange(100)
         words = np.array([array.ctypes.data, 100, 0, 53, 0, 0])
         assert clear(ctypes.c_int64(words.ctypes.data)) == 9 == module.clear(np.ones(99), 53)
