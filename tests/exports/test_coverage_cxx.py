@@ -111,12 +111,19 @@ def test_containers(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-@pytest.mark.parametrize("level", LEVELS)
-def test_programs(compile_c: Callable[..., Path], tmp_path: Path, source: Path, level: str) -> None:
-    """Width and linking take turns from source to source and from level to level."""
-    number = SOURCES.index(source) + LEVELS.index(level)
-    width, static = ("v9", "v8plus")[number % 2], number % 3 > 0
+@pytest.mark.parametrize(
+    ("source", "level", "width", "static"),
+    turns([*SOURCES, *SOURCES], LEVELS, ("v9", "v8plus"), (True, True, False)),
+    ids=lambda value: value.stem if isinstance(value, Path) else str(value),
+)
+def test_programs(
+    compile_c: Callable[..., Path],
+    tmp_path: Path,
+    source: Path,
+    level: str,
+    width: str,
+    static: bool,
+) -> None:
     program = compile_c(source, (level, "-g", "-w", "-pthread"), width, "c++", static)
     read_back(exported(program, tmp_path), tmp_path)
 
