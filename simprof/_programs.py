@@ -36,7 +36,6 @@ class ProgramOptions(TypedDict, total=False):
     registers: str
     layout: str
     replay: StrPath
-    partial: bool
     call_tree: bool
     follow: str
     entry: str
@@ -158,7 +157,7 @@ def compare(
     scheme = collect(chosen, chosen["weights"])
     compared = chosen["modes"]
     if compared is None:
-        working, failing = tried_modes(chosen["replay"] is not None)
+        working, failing = tried_modes()
         compared = tuple(map(read, working))
         for broken in failing:
             warnings.warn(f"left out: {broken.reason}", stacklevel=2)

@@ -5,11 +5,10 @@
 
 Parts are `engine` (the emulated run against the bare engine and against qemu-user), `command`
 (simprof's commands from their start to their reports, cold and warm, beside qemu-user with a native
-plugin that counts blocks or edges), `replay` (commands on a recording of the run), `text` and
-`length` (the same over the size of programs and over the length of runs), `event` (one longjmp, one
-exception) and `recovery`; all of them by default. `tools/benchmarks` says what each measures. The
-real programs are those of the suite `real`: the cross compilers build them the first time, and
-Debian's sources are fetched.
+plugin that counts blocks or edges), `text` and `length` (the same over the size of programs and
+over the length of runs), `event` (one longjmp, one exception) and `recovery`; all of them by
+default. `tools/benchmarks` says what each measures. The real programs are those of the suite
+`real`: the cross compilers build them the first time, and Debian's sources are fetched.
 
 `--json FILE` keeps all rows in a file, row by row: another invocation replaces what it measures
 again and leaves the rest, and with `--resume` measures only what the file lacks of this commit.
@@ -32,7 +31,7 @@ from tools.benchmarks.limits import verdicts
 from tools.benchmarks.rows import ROOT, Results, Row, from_json
 from tools.benchmarks.tables import detail_table, engine_table, limit_table
 
-PARTS = ("engine", "command", "replay", "text", "length", "event", "recovery")
+PARTS = ("engine", "command", "text", "length", "event", "recovery")
 TIMEOUT = 120.0
 
 
@@ -96,17 +95,6 @@ def measure_commands(measuring: Measuring, given: argparse.Namespace) -> None:
         measure_command(measuring, part, program, configuration)
 
 
-def measure_replays(measuring: Measuring, given: argparse.Namespace) -> None:
-    """Measure what recordings of the real programs take to write, and to measure from."""
-    if (given.part and "replay" not in given.part) or given.configuration:
-        return
-    names = [each for each in programs.names() if not given.program or each in given.program]
-    for program in _built(names, "train" if given.quick else "ref"):
-        commands.measure_replays(measuring, program)
-        if program.name == growth.LENGTH_PROGRAM and not given.quick:
-            commands.measure_replays(measuring, growth.longest(program))
-
-
 def measure_engine(measuring: Measuring, given: argparse.Namespace) -> None:
     """Measure the engine, each workload in a process of its own."""
     if given.part and "engine" not in given.part:
@@ -160,7 +148,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = Results(given.json, resume=given.resume)
         measuring = Measuring(results, max(given.repeat, 1), given.timeout, show)
         measure_commands(measuring, given)
-        measure_replays(measuring, given)
         measure_recovery(measuring, given)
         measure_engine(measuring, given)
     except SimulatorError as error:

@@ -31,7 +31,6 @@ from tools.benchmarks.tables import (
     memory_table,
     numba_seconds,
     recovery_table,
-    replay_table,
 )
 from tools.reliability_figures import Figure
 
@@ -139,11 +138,6 @@ TABLES = (
     "that are executed. On another day's machine, a quarter faster, it was\n16 min 20 s.\n"
 )
 """Measured once, at 4d69593: `time`, and the seconds that the cells' store has, by kind."""
-REPLAY_BOUND = (
-    "A recording spares the emulation. What both commands do besides is to start, to plan what is "
-    "not known, to price\nand to report: nearly all that `hello` takes. So the factor grows "
-    "with the length of the run.\n"
-)
 
 
 def scale(figures: Mapping[str, Figure]) -> Iterator[str]:
@@ -165,15 +159,6 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         yield limit_table(tuple(limits.verdicts(rows, names))).markdown()
     if "command" in parts:
         yield from _commands(rows, names)
-    if "replay" in parts:
-        yield "## Recorded and replayed\n"
-        yield (
-            "Processor time in seconds, warm. `record` runs the program; the commands behind it "
-            "measure from the\nrecording, and are compared with the same commands that run the "
-            "program, warm, too.\n"
-        )
-        yield replay_table(rows).markdown()
-        yield REPLAY_BOUND
     if "command" in parts:
         yield "## All tables\n"
         yield TABLES

@@ -92,50 +92,29 @@ class CounterLayout:
         return self.edge_base + COUNTER_SIZE * number
 
 
-class Room(NamedTuple):
-    """How much of the space for counters is used: bytes of arrays and of tables; shared numbers."""
-
-    arrays: int = 0
-    tables: int = 0
-    numbers: tuple[int, ...] = ()
-
-    def beside(self, other: Room) -> Room:
-        """Return the room that both take."""
-        numbers = _sums(self.numbers, other.numbers)
-        return Room(self.arrays + other.arrays, self.tables + other.tables, numbers)
-
-
 def _sums(numbers: tuple[int, ...], others: tuple[int, ...]) -> tuple[int, ...]:
     # By series; plans without buffers have none.
     return tuple(one + other for one, other in zip_longest(numbers, others, fillvalue=0))
-
-
-NOTHING_USED = Room()
 
 
 # Arrays of counters lie one after the other, each at a multiple of 8 bytes. Hash tables lie at
 # multiples of 1024 bytes, so that a single `sethi` makes such an address, and far enough from each
 # other (`table_span`) for the pool of nodes at the end of each to grow.
 class CounterSpace:
-    """Gives every routine's counters their addresses; `used`: what those before have taken."""
+    """Gives every routine's counters their addresses."""
 
     # The addresses depend on the order in which routines come: the same plans in the same order get
     # the same ones.
 
-    def __init__(self, used: Room = NOTHING_USED) -> None:
-        self._array = ARRAYS_BASE + used.arrays
-        self._table = TABLES_BASE + used.tables
-        self._numbers = used.numbers
-
-    @property
-    def used(self) -> Room:
-        """How much is taken."""
-        return Room(self._array - ARRAYS_BASE, self._table - TABLES_BASE, self._numbers)
+    def __init__(self) -> None:
+        self._array = ARRAYS_BASE
+        self._table = TABLES_BASE
+        self._numbers: tuple[int, ...] = ()
 
     def place(self, plan: InstrumentationPlan) -> CounterLayout:
         """Return the addresses of a plan's counters.
 
-        Raises CounterRoomError if they do not fit below 2 GB; they are then among `used`, too.
+        Raises CounterRoomError if they do not fit below 2 GB.
         """
         self._take(len(plan.named_counters))
         named = self._array - COUNTER_SIZE if plan.named_counters else 0

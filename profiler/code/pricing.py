@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace, Room
+from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import CROSSING, TakenPart
 from simprof.profiler.plan.decoders import (
@@ -177,15 +177,6 @@ class Pricer:
     @cached_property
     def _generators(self) -> Generators:
         return self._given() if callable(self._given) else self._given
-
-    @property
-    def used(self) -> Room:
-        """How much of the space for counters the routines so far have taken."""
-        return self._space.used
-
-    def go_on(self, used: Room) -> None:
-        """Go on behind other routines, whose counters have taken so much."""
-        self._space = CounterSpace(used)
 
     def code(
         self,

@@ -54,8 +54,7 @@ def compare_command(
     variables and clock that it sees with `simprof run`.
     """
     scheme = collect(chosen, weights)
-    replaying, by_context = chosen["replay"] is not None, chosen["call_tree"]
-    taken, left_out = (modes, ()) if modes else all_modes(replaying, by_context)
+    taken, left_out = (modes, ()) if modes else all_modes(chosen["call_tree"])
     wanted = settings(taken, scheme)
     refuse_unused([setting.mode for setting in wanted])
     elf = program_options.program_file(elf, arguments, chosen)

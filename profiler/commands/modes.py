@@ -120,13 +120,13 @@ def mode_option(text: str) -> Decorator:
 
 
 def all_modes(
-    replaying: bool = False, by_context: bool = False
+    by_context: bool = False,
 ) -> tuple[tuple[ModeSetting, ...], tuple[BrokenScheme, ...]]:
     """Return all modes that instrument and work, and which others are left out.
 
-    `replaying`, `by_context`: as for `registry.tried_modes`.
+    `by_context`: as for `registry.tried_modes`.
     """
-    working, failing = registry.tried_modes(replaying, by_context)
+    working, failing = registry.tried_modes(by_context)
     return tuple(map(read, working)), failing
 
 

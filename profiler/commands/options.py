@@ -286,10 +286,9 @@ def extent_options(rows: str = "5, with --details 10") -> Decorator:
 def replay_cells_option() -> Decorator:
     """Return `--replay` of commands that measure cells."""
     return option(
-        "--replay RUN|DIR",
-        "Measure programs by recordings of their runs: by a file of `simprof record`, which "
-        "must be of the one program and input, or by those of a directory, where each program and "
-        "input is recorded once, if it is not there. Instrumented programs are run all the same.",
+        "--replay RUN",
+        "Give the program the answers that it had in a run of `simprof record`, which must be of "
+        "the one program and input. Instrumented programs see their own world all the same.",
         PATH,
     )
 

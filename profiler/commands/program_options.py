@@ -27,12 +27,9 @@ _PROGRAM_OR_REPLAY = [
     _ARGUMENTS,
     options.option(
         "--replay RUN",
-        "Measure the run that `simprof record` has kept there; the program is not run.",
+        "Repeat the run that `simprof record` has kept there: the program gets the answers that "
+        "it had then, touches no file and prints nothing.",
         options.PATH,
-    ),
-    options.option(
-        "--partial",
-        "With --replay: measure a recording that is cut or damaged as far as it is whole.",
     ),
 ]
 _RESULTS = [
@@ -145,13 +142,11 @@ FOLLOW = options.option(
 def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
     """Return the program: as it was named, or else the one whose recorded run is replayed.
 
-    Raises UsageError if there is neither, if the recording cannot be read, or if options say how to
-    run a program that is not run.
+    Raises UsageError if there is neither, if the recording cannot be read, or if options say what
+    the program sees, which the recording does.
     """
     replay = chosen["replay"]
     if replay is None:
-        if chosen["partial"]:
-            raise UsageError("--partial without --replay: name the recording")
         if elf is None:
             raise click.UsageError("Missing argument 'ELF'.")
         return elf
@@ -248,7 +243,6 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         self_check=chosen["self_check"],
         remember=not chosen["no_cache"],
         replay=chosen.get("replay"),
-        partial=chosen.get("partial", False),
     )
 
 
@@ -271,8 +265,4 @@ def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> ContextCho
         raise UsageError("--calls without --entry: name the routine whose calls these are")
     if not tree and entry is None:
         return None
-    flag = "--entry" if entry is not None else "--follow" if follow is not None else "--call-tree"
-    if chosen["replay"] is not None:
-        why = "a recording does not tell who calls whom; run the program"
-        raise UsageError(f"{flag} beside --replay: {why}")
     return ContextChoice(tree=tree, entry=entry, calls=calls, follow=follow)

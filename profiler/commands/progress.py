@@ -19,7 +19,7 @@ PAUSE = 0.5  # Seconds that a program has written nothing for when the bar comes
 TICK = 0.25  # Seconds after which it is drawn again
 
 # Phases in which instructions are executed; in others their number stays.
-EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING, request.Phase.REPLAYING)
+EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING)
 
 
 def wanted(choice: bool | None) -> bool:

@@ -86,8 +86,6 @@ def run_command(
     if not definition.writes_trace and trace is not None:
         tracing = " or ".join(registry.trace_modes())
         raise UsageError(f"--trace {trace}: {mode.mode} writes no trace: use --mode {tracing}")
-    if trace is not None and chosen["replay"] is not None:
-        raise UsageError("--trace beside --replay: a recording has no trace; run the program")
     request = program_options.make_request(elf, arguments, chosen)
     contexts = program_options.contexts(chosen, follow)
     if trace is not None and chosen["entry"] is not None:
@@ -130,21 +128,20 @@ def _json_pieces(measurement: RunMeasurement) -> Iterable[str]:
 @program_options.recorded_options
 @options.output_option("RUN", "The recording.", required=True)
 def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen: Any) -> int:
-    """Run the SPARC program ELF and record which paths it executes.
+    """Run the SPARC program ELF and record what its system calls are answered.
 
-    `simprof run --replay RUN`, `compare`, `sweep` and `table` then measure any scheme, without
-    running the program again. The program owns stdin, stdout and stderr, and its exit status is
-    simprof's, as with `simprof run`.
+    `simprof run --replay RUN`, `compare`, `sweep` and `table` then repeat the run under any scheme.
+    They need the program's file and its libraries, but not its input. The program owns stdin,
+    stdout and stderr, and its exit status is simprof's, as with `simprof run`.
     """
     chosen |= {"report": None, "json_file": None, "exclude": (), "user_only": False}
     chosen["self_check"] = False
     program_options.check_files(elf, chosen, output)
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
-        from simprof.profiler.session.session import observe
+        from simprof.profiler.session.recordings import record_program
 
-        observation = observe(replace(watched, recording=output), ())
-    result = observation.result
+        result = record_program(watched, output)
     size = output.stat().st_size
     text = f"{output}: {result.instructions:,} instructions in {size:,} bytes\n"
     streams.write(streams.STDERR, text)

@@ -435,10 +435,6 @@ class Activations:
             self._notes.signalled(frame)
         self.enter(address)
 
-    def interrupted_state(self, return_address: int) -> int:
-        """Return the state that was interrupted by the handler whose frame has this address."""
-        return self._signals[return_address >> 2].state
-
     def leave_handler(self, resumed_pc: int) -> SignalRecord | None:
         """Drop the frames down to the innermost handler's; return what goes on at `resumed_pc`."""
         # That is what the handler had interrupted, or another stack's: tasks of a bare program.

@@ -121,14 +121,8 @@ class Automaton:
             self._cross,
             self._states.until,
             self._note_missing,
-            lowering.notes,
+            lowering.contexts,
         )
-        self._recording = lowering.recording
-        if self._recording is not None:
-            interrupted = self._activations.interrupted_state
-            self._recording.watch(
-                self.guard, lambda address: self._states.entered_block(interrupted(address))
-            )
         self._callback: Any = kernels.Callback(self._guarded)
         self.clock[kernels.SLOW_CALLBACK] = kernels.address_of(self._callback)
 
@@ -332,9 +326,8 @@ class Automaton:
 
     def _native_landings(self) -> Landings | None:
         """Return what native code knows of landings; None where Python handles all of them."""
-        # Where a trace is written, it lists all landings; a recording has all early ends, and so
-        # have counts by context.
-        watched = self.trace is not None or self._lowering.notes is not None
+        # Where a trace is written, it lists all landings; counts by context have all early ends.
+        watched = self.trace is not None or self._lowering.contexts is not None
         watched = watched or not self._index.recovered.code.place.is_single
         if self._activations.stacks.has_any:
             return None
@@ -345,14 +338,13 @@ class Automaton:
         return self._natives
 
     def _check_stacks(self) -> None:
-        """Raise `UnsupportedError` if the run changes between stacks, and is traced or recorded."""
+        """Raise `UnsupportedError` if the run changes between stacks, and is traced."""
         if self._activations.stacks.has_any:  # native code knows one stack only
             self._clock[kernels.LAND_PART] = 0
-        if self._activations.stacks.has_switched and (self.trace or self._recording):
-            what = "trace" if self._recording is None else "recording"
+        if self._activations.stacks.has_switched and self.trace:
             raise UnsupportedError(
-                f"a {what} follows one stack, and the program changes between stacks: "
-                f"run it without a {what}"
+                "a trace follows one stack, and the program changes between stacks: "
+                "run it without a trace"
             )
 
     def _resume(self, address: int, size: int) -> None:
@@ -539,13 +531,11 @@ class Automaton:
     @reported
     def thread_started(self, number: int, current: int) -> None:
         """Note that thread `current` has started another one, which begins where it arrives."""
-        # Raises `UnsupportedError` if the run is traced or recorded: both follow one stack of
-        # activations.
-        if self.trace is not None or self._recording is not None:
-            what = "trace" if self._recording is None else "recording"
+        # Raises `UnsupportedError` if the run is traced: a trace follows one stack of activations.
+        if self.trace is not None:
             raise UnsupportedError(
-                f"a {what} follows one thread, and the program starts a second one: "
-                f"run it without a {what}"
+                "a trace follows one thread, and the program starts a second one: "
+                "run it without a trace"
             )
         if self._threads is None:
             self._threads = ThreadStacks(self.memory, self._lowering.contexts)
@@ -608,8 +598,6 @@ class Automaton:
         self._activations.end_left()
         if self.trace is not None:
             self.trace.end()
-        if self._recording is not None:
-            self._recording.drain()
         if self._natives is not None:
             self._natives.collect()
 

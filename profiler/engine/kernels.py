@@ -197,7 +197,7 @@ SLOW_CALLBACK = 41  # void(int64 status, int64 address, int64 size)
 OPERATE_PART, SEARCH_PART, BUDGET_PART, HASH_PART, EXECUTE_PART = range(42, 47)
 TRACE_POINTER, LAND_PART = range(47, 49)  # the trace's: of traced runs
 LANDINGS_POINTER, WAITS_POINTER, ENDS_POINTER, QUICK_PART = range(49, 53)
-NOTES_POINTER = 53  # of runs that take notes (`context_kernel`, `recording_kernel`)
+NOTES_POINTER = 53  # of runs that take notes (`context_kernel`)
 WALK_POINTER, LEARN_PART = 54, 55  # `walk_kernel`
 # What is used of arrays that native code adds to, and how much there is: states (rows), words of
 # operations, spilled successors.
@@ -434,7 +434,7 @@ else:
 
 @inline
 def stack_pointer(k: int) -> int:
-    """%sp of the emulated program; 0 when no emulator is attached (replays)."""
+    """%sp of the emulated program; 0 when no emulator is attached."""
     window = get(k, WINDOW_POINTER)
     return 0 if window == 0 else get(get(window, 0), 6)
 

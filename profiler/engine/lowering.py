@@ -36,8 +36,6 @@ from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.contexts import ContextCounting
-    from simprof.profiler.engine.recording import RunRecording
-    from simprof.profiler.engine.stacks import RunNotes
 
 _CODE = 0xFF  # What of the first word of an operation says what it does
 Array = npt.NDArray[np.int64]
@@ -104,7 +102,6 @@ class Lowering:
     # `earlier`: Routine -> what is kept of it from earlier sessions under the same schemes, if
     # anything is; None: nothing is.
     # `contexts`: What counts by calling context; None: nothing does.
-    # `recording`: What records the run, which then has no schemes; None: nothing does.
     # `variants`: What knows of routines whose graph depends on the run; None: there are none.
     # `choose` then has to be told, when the run is over, which graphs they have.
 
@@ -121,18 +118,16 @@ class Lowering:
         known: KnownProducts | None = None,
         earlier: Callable[[int], KeptProduct | None] | None = None,
         contexts: ContextCounting | None = None,
-        recording: RunRecording | None = None,
         variants: Variants | None = None,
     ) -> None:
         self.stack_mask = stack_mask
         self._variants = variants
-        self.contexts, self.recording = contexts, recording
-        self.notes: RunNotes | None = contexts or recording
+        self.contexts = contexts
         self.memory = EngineMemory(costs)
-        note = None if self.notes is None else self.notes.taken
+        note = None if contexts is None else contexts.taken
         self.products = Products(self.memory, keep_history=keep_history, note=note)
-        if self.notes is not None:
-            self.notes.attach(self.memory, self.products)
+        if contexts is not None:
+            contexts.attach(self.memory, self.products)
         self._planners = planners
         self._known = {} if known is None else known
         self.earlier = earlier
@@ -152,7 +147,7 @@ class Lowering:
     @property
     def is_idle(self) -> bool:
         """Whether no edge of the program has operations."""
-        return not self._planners and self.notes is None
+        return not self._planners and self.contexts is None
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge` for all schemes together."""
@@ -227,7 +222,7 @@ class Lowering:
 
     def _lower(self, routine: int) -> EdgeOperations:
         counting = self._plans(routine)
-        if not counting and self.notes is None:
+        if not counting and self.contexts is None:
             return EdgeOperations.of({})
         product = self._product(routine, counting)
         product.tables = {
@@ -252,8 +247,8 @@ class Lowering:
                 for table, player in hashing
                 for count in player.fixed_counts(edge)
             ]
-            if self.notes is not None and product.begins(edge):
-                fixed.insert(0, self.notes.begun(routine))
+            if self.contexts is not None and product.begins(edge):
+                fixed.insert(0, self.contexts.begun(routine))
             steps = [
                 (code, a, start if code == kernels.BEGIN else b)
                 for code, a, b in segmentation.steps.get(edge, ())
@@ -274,7 +269,7 @@ class Lowering:
         name = cfg.address, cfg.name
         known = self._known.get(name)
         plans = {number: plan for number, (plan, _) in counting.items()}
-        has_all_edges = self.notes is not None  # each is in a segment
+        has_all_edges = self.contexts is not None  # each is in a segment
         if known is None or not known.fits(cfg, plans, weights):
 
             def make() -> tuple[Segmentation, dict[int, Player]]:
@@ -299,7 +294,7 @@ class Lowering:
 
     def _may_be_kept(self, routine: int) -> bool:
         """Whether what the schemes do in a routine may be of use to other runs."""
-        is_plain = self.notes is None and not self.products.keeps_history
+        is_plain = self.contexts is None and not self.products.keeps_history
         return is_plain and self._variants_of(routine) == (None,)
 
     def kept(self) -> Iterator[tuple[int, KeptProduct]]:
@@ -399,7 +394,7 @@ class StepOperations:
         self._learnt = learnt
         self._lowering = lowering
         self._memory = lowering.memory
-        self._notes = lowering.notes
+        self._notes = lowering.contexts
         self._is_idle = lowering.is_idle
         self._by_steps: dict[tuple[tuple[Step, ...], tuple[Operation, ...]], int] = {}
         self._by_content: dict[tuple[Operation, ...], int] = {(): 0}

@@ -49,7 +49,7 @@ class RunNotes(Protocol):
     """What the kernel notes of a run, in the order of its events, besides what it counts."""
 
     # The notes are keys of HASH operations, which go to a hook in place of the hashing routine: for
-    # counts by calling context (`contexts`), or for a recording (`recording`).
+    # counts by calling context (`contexts`).
 
     frames: Array = np.zeros(0, np.int64)  # what is noted of each frame in use, where it is kept
 

@@ -56,7 +56,6 @@ class Phase(StrEnum):
     RECOVERING = "recovering graphs"
     PLANNING = "placing instrumentation"
     RUNNING = "running"
-    REPLAYING = "replaying"
     RERUNNING = "running again"  # the first run found transfers that the graphs lacked
     EXPANDING = "computing the profile"
     GENERATING = "generating code"
@@ -307,10 +306,9 @@ class RunRequest:
     # Run every validator there is (docs/SEMANTICS.md, what `--self-check` checks)
     self_check: bool = False
     trace: Path | None = None  # Where to write the trace of a mode that makes one; None: nowhere.
-    # Where to record the run, for schemes to be measured by later; None: nowhere.
-    recording: Path | None = None
-    replay: Path | None = None  # A recording that stands for the run; None: the program is run.
-    partial: bool = False  # Whether that recording is measured as far as it goes where it is cut
+    # A recording that says what the program is given and answered, in place of `guest` and
+    # `arguments`; None: it sees its own world.
+    replay: Path | None = None
     # Whether to use, and to keep, what is known of the program (`session.memory`)
     remember: bool = False
     contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.

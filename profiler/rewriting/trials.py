@@ -195,7 +195,7 @@ def copy_opened(request: RunRequest, directory: Path) -> None:
         guest = replace(guest, stdout=nowhere.fileno(), stderr=nowhere.fileno())
         with open_world(program, request.arguments, guest) as world:
             world.machine().run()
-            opened = sorted(world.files.opened)
+            opened = sorted(world.opened)
     for path in opened:
         if path.is_relative_to(root) and path.is_file():
             copy = directory / path.relative_to(root)

@@ -316,7 +316,7 @@ class SchemeDefinition:
     # What shares the state that its code keeps. Words and buffers are the program's.
     scope: StateScope = StateScope.ACTIVATION
     # Whether its counters depend on the order of what different routines execute: as guards do
-    # (`plan.actions.Guard`). It then needs runs of its own program: recordings lack that order.
+    # (`plan.actions.Guard`).
     depends_on_order: bool = False
     # Whether its code writes what its registers hold to the trace, where it counts no paths: its
     # actions are then executed as those of path schemes are (`CounterTable.STREAM`).

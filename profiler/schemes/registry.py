@@ -107,11 +107,8 @@ def brought() -> tuple[str, ...]:
     return tuple(f"{entry.name} {entry.value} {distribution_of(entry)}" for entry in _entries())
 
 
-def tried_modes(
-    replaying: bool = False, by_context: bool = False
-) -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
+def tried_modes(by_context: bool = False) -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
     """Return the modes that instrument, and those that turn out not to work when they are tried;
-    `replaying`: on a recording, which lacks the order of what different routines execute;
     `by_context`: with costs by calling context.
     """
     # Schemes of other distributions plan a small graph for that: their planners may be imported
@@ -123,8 +120,6 @@ def tried_modes(
         if guided_by(mode) is ProfileKind.PATHS and find(PATH_PROFILER) is None:
             continue  # what guides it is left out itself
         problem = None if mode in own else try_out(definition(mode))
-        if replaying and definition(mode).depends_on_order:
-            problem = f"mode {mode}: recordings lack the order of events that it depends on"
         if by_context and has_own_table(mode):
             problem = f"mode {mode}: {NO_CONTEXTS}"
         if problem is None:

@@ -56,7 +56,6 @@ from simprof.simulator.machine.running import Observer, RunResult
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
-    from simprof.profiler.engine.recording import RunRecording
     from simprof.simulator.leon.machine import LeonMachine
 
 Array = npt.NDArray[np.int64]
@@ -213,15 +212,10 @@ class ExecutionOptions:
     # What begins a trace of the run on its graphs, whose tokens the kernel puts into the memory;
     # None: none is written.
     start_trace: Callable[[GraphIndex, EngineMemory], TraceSink] | None = None
-    # What begins a recording of the run, which then has no schemes; None: none is made.
-    record: Callable[[GraphIndex], RunRecording] | None = None
     # What earlier runs under the same schemes know of routines; this one adds to it.
     known: KnownProducts = field(default_factory=dict)
-    # Whether every block raises events throughout the run, as it does where a trace is written or a
-    # recording made
+    # Whether every block raises events throughout the run, as it does where a trace is written
     is_dense: bool = False
-    # Numbers of the only routines that a recording is replayed for; None: all.
-    routines: frozenset[int] | None = None
     contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.
     # Entries that the graphs may turn out to have; None: none. The run is made on graphs that have
     # them all.
@@ -280,8 +274,8 @@ class Unattributed:
 
 
 @dataclass(frozen=True)
-class ProgramRun:
-    """A run, finished or given up, whether it was emulated or recorded."""
+class Counted:
+    """What a finished run has counted."""
 
     # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
     recovered: ProgramGraphs
@@ -289,23 +283,6 @@ class ProgramRun:
     index: GraphIndex
     lowering: Lowering  # What has the counts of the schemes
     result: RunResult  # How the run ended
-
-    @property
-    def earlier(self) -> EarlierProducts | None:
-        """What is kept of its schemes, None where nothing is."""
-        found = self.lowering.earlier
-        return found if isinstance(found, EarlierProducts) else None
-
-
-@dataclass(frozen=True)
-class Counted(ProgramRun):
-    """What a run has counted; as an execution, a recorded one."""
-
-    # its graphs lack nothing: it was recorded on them
-    given_up = False
-    expected = None
-    discoveries = Discoveries()
-
     edge_counts: Array  # How often each edge was crossed: int64, by program-wide number
     early: Mapping[EarlyEnd, int]  # How many activations ended early, by how they did
     # (block, address) -> how many of its executions ended before the instruction there
@@ -314,26 +291,17 @@ class Counted(ProgramRun):
     # (address, reason) of code that was executed though recovery refused to follow it
     irregular: tuple[tuple[int, str], ...]
 
-    def counted(self) -> Counted:
-        """Return what has been counted."""
-        return self
-
-    def close(self) -> None:
-        """Free nothing: others may replay the same recording."""
-
-
-def lost_counts(number: int) -> CountError:
-    """Return the error of a run whose tables were too small for some counts."""
-    return CountError(
-        f"{number} path counts fell outside their tables: this is a defect of simprof, please "
-        "report the program"
-    )
-
 
 @dataclass(frozen=True)
-class ProgramExecution(ProgramRun):
-    """One emulated run."""
+class ProgramExecution:
+    """One emulated run, finished or given up."""
 
+    # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
+    recovered: ProgramGraphs
+    schemes: Sequence[SchemeRun]
+    index: GraphIndex
+    lowering: Lowering  # What has the counts of the schemes
+    result: RunResult  # How the run ended
     automaton: Automaton
     counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
     given_up: bool  # Whether it was stopped because the graphs lacked something
@@ -341,6 +309,12 @@ class ProgramExecution(ProgramRun):
     discoveries: Discoveries
     # Entries that the graphs may turn out to have; None: the graphs are as they are.
     expected: ExpectedEntries | None = None
+
+    @property
+    def earlier(self) -> EarlierProducts | None:
+        """What is kept of its schemes, None where nothing is."""
+        found = self.lowering.earlier
+        return found if isinstance(found, EarlierProducts) else None
 
     def close(self) -> None:
         """Let go of what nobody asks for once the counts have been collected."""
@@ -365,7 +339,10 @@ class ProgramExecution(ProgramRun):
         """
         automaton, counts = self.automaton, self.counts
         if automaton.lost:
-            raise lost_counts(automaton.lost)
+            raise CountError(
+                f"{automaton.lost} path counts fell outside their tables: this is a defect of "
+                "simprof, please report the program"
+            )
         irregular = self.recovered.irregular
         reached = automaton.reached(address for address, _ in irregular)
         instructions = self.result.instructions - counts.attributed_instructions()
@@ -424,7 +401,7 @@ def execute(
     index = GraphIndex(recovered, frozenset(() if expected is None else expected.blocks))
     lowering = make_lowering(recovered, index, schemes, options)
     giving_up = _GivingUp(options.persistent)
-    is_dense = options.is_dense or bool(options.start_trace or options.record)
+    is_dense = options.is_dense or options.start_trace is not None
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
     machine = giving_up.machine = start(automaton)
     if options.start_trace is not None:
@@ -456,15 +433,13 @@ def make_lowering(
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
 ) -> Lowering:
-    """Return what lowers the plans of a run's schemes, emulated or replayed."""
+    """Return what lowers the plans of a run's schemes."""
     program, edge_counts, expected = recovered.program, options.edge_counts, options.expected
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
     counting = [scheme for scheme in schemes if scheme.slot is not None]
     # Without schemes, no routine has a hash table.
     costs = cost_words(program.machine) if counting else np.zeros(kernels.COST_WORDS, np.int64)
     graphs = recovered.routines, index.first_edge, costs, stack_mask
-    if options.record is not None:
-        return Lowering((), *graphs, recording=options.record(index))
 
     def weights(number: int) -> Sequence[float] | None:
         cfg = recovered.routines[number]

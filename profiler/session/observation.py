@@ -229,16 +229,10 @@ def collect(
     invocation: Invocation,
     # How many of its first schemes the user asked for
     wanted: int,
-    # What code generation knows of the routines; None: nothing yet
-    contexts: ProgramContexts | None = None,
-    # Numbers of the only routines that are wanted; None: all
-    routines: frozenset[int] | None = None,
 ) -> Observation:
     """Gather what a finished run has counted."""
     recovered, schemes = counted.recovered, counted.schemes
     events = collect_events(counted.index, counted.edge_counts, counted.early, counted.cut)
-    if routines is not None:
-        events = {number: each for number, each in events.items() if number in routines}
     times, window, ledger = None, None, None
     if counted.lowering.contexts is not None:
         from simprof.profiler.session.contexts import Ledger, window_of  # which few runs need
@@ -257,7 +251,6 @@ def collect(
         judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
         events=events,
         counters=Counters(counted.lowering, events, times, recovered.program.machine),
-        shared_contexts=contexts,
         result=counted.result,
         unattributed=counted.unattributed,
         irregular=counted.irregular,

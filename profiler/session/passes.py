@@ -5,8 +5,6 @@ a value, `Runs`, which the next pass begins with. The program reads the same in 
 nothing that it writes appears twice.
 
 Terms
-events
-    What a pass counts (`world.Events`).
 reason
     Why a program is run (`Reason`); `why` finds it in what the runs so far have shown.
 stage
@@ -58,7 +56,6 @@ from simprof.profiler.schemes.registry import (
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
-    Counted,
     ExecutionOptions,
     ProgramExecution,
     are_same,
@@ -79,15 +76,16 @@ from simprof.profiler.session.scheme_runs import (
     needs_first_run,
     needs_path_counts,
 )
-from simprof.profiler.session.world import Events, World
+from simprof.profiler.session.world import World
 from simprof.simulator.binary.dynamic import are_unchanged
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
+from simprof.simulator.machine.running import RunResult
 from simprof.simulator.stopping import Stopped
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
+    from simprof.profiler.session.traces import TraceOrder
 
 MAXIMUM_RUNS = 16  # Runs of a stage until the graphs explain everything that the program does
 
@@ -115,7 +113,6 @@ class Study:
     progress: ProgressCallback | None  # Who is told how far the session is, if anybody
     settings: tuple[Setting, ...] = ()  # The schemes
     trace: TraceOrder | None = None  # The trace that is to be written, if one is
-    recording: RecordingOrder | None = None  # The recording that is to be made, if one is
     # Traces that are wanted once everything has been counted: who writes each, and where to
     orders: tuple[tuple[Setting, Path], ...] = ()
     # Whether the execution is regenerated from traces, and compared, and what it has learnt checked
@@ -142,9 +139,8 @@ class Study:
     @property
     def keeps_products(self) -> bool:
         """Whether what the schemes do along segments is kept for later runs."""
-        # A trace, a recording and counts by context have operations of their own in the same lists.
-        writes = self.trace is not None or self.recording is not None
-        return self.keeps_plans and not writes and self.invocation.contexts is None
+        # A trace and counts by context have operations of their own in the same lists.
+        return self.keeps_plans and self.trace is None and self.invocation.contexts is None
 
     def recover(self, program: Program, discoveries: Discoveries) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
@@ -180,7 +176,7 @@ class Stage:
 class Runs:
     """The runs of a program so far, and what they leave to the next one."""
 
-    events: Events
+    events: World  # That the program runs in
     discoveries: Discoveries = field(default_factory=Discoveries)  # Beside the program's file
     # runs, whole_runs: How many runs there were, and how many of them were whole.
     runs: int = 0
@@ -270,13 +266,11 @@ def observe_in(
         made = made.with_counts(observation.counts_by_routine, flow, last)
         if made != last:
             memory.keep_run(name, made)
-    if study.recording is not None:
-        study.recording.finish(observation, world.files.output_digest)
     return replace(
         observation,
         memory=memory,
         keeps_plans=study.keeps_plans,
-        opened=frozenset(world.files.opened),
+        opened=world.opened,
         runs=runs.runs,
         whole_runs=runs.whole_runs,
         reasons=runs.reasons,
@@ -354,13 +348,17 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
     return runs
 
 
+def run_bare(world: World) -> tuple[Discoveries, RunResult]:
+    """Run a program under no scheme; return what it loads, and how the run ended."""
+    return world.loaded_modules()
+
+
 def _start_up(study: Study, runs: Runs) -> Runs:
     """Find what only the program's start-up shows: words of code, or what it loads."""
     events = runs.events
-    assert isinstance(events, World)
     if events.program.parts:
         report_progress(study.progress, Phase.RUNNING, limit=events.limit)
-        shown, result = events.loaded_modules()
+        shown, result = run_bare(events)
         events = events.ending_like(result)
     else:
         _check_names(study, runs)
@@ -412,7 +410,7 @@ def _stage(study: Study, settings: Sequence[Setting], edge_counts: EdgeCounts | 
     # Schemes on graphs that may turn out count on their own, and share no words of the program.
     ordered = any(definition(setting.mode).depends_on_order for setting in settings)
     # Nor where something that depends on the graphs is written down while the program runs.
-    writes = study.trace is not None or study.recording is not None
+    writes = study.trace is not None
     expects = study.recovered is None and edge_counts is None and not (ordered or writes)
     planners = study.planners.of(settings, edge_counts)
     return Stage(study, tuple(settings), planners, edge_counts, expects)
@@ -426,7 +424,6 @@ def _count(before: Runs, stage: Stage) -> Runs:
         edge_counts=stage.edge_counts,
         known=stage.known,
         is_dense=stage.is_dense,
-        routines=stage.study.routines,
         contexts=stage.study.invocation.contexts,
         checks=stage.study.checks,
     )
@@ -445,11 +442,11 @@ def _count(before: Runs, stage: Stage) -> Runs:
         stage=stage,
         is_lost=False,
         is_lacking=False,
-        runs=before.runs + events.is_emulated,
+        runs=before.runs + 1,
     )
     has_more = runs.discoveries != before.discoveries
-    right: ProgramExecution | Counted | None = execution
-    if isinstance(execution, ProgramExecution) and execution.expected is not None:
+    right: ProgramExecution | None = execution
+    if execution.expected is not None:
         right = _turned_out(stage, runs, execution)
         expects = not execution.lacks_nothing and has_more
     elif stage.left and has_more:
@@ -463,10 +460,8 @@ def _count(before: Runs, stage: Stage) -> Runs:
     if is_on_its_graphs and (earlier := execution.earlier) is not None:
         more = earlier.more(execution.lowering)
         stage.study.memory.keep_products(runs.discoveries, earlier.kept.of, more)
-    runs = replace(runs, whole_runs=runs.whole_runs + events.is_emulated)
-    routines = None if events.is_emulated else stage.study.routines
-    wanted = stage.study.invocation, len(stage.settings)
-    observation = collect(right.counted(), *wanted, events.contexts, routines)
+    runs = replace(runs, whole_runs=runs.whole_runs + 1)
+    observation = collect(right.counted(), stage.study.invocation, len(stage.settings))
     right.close()
     return _finished(runs, stage, replace(observation, discoveries=runs.discoveries))
 
@@ -478,7 +473,7 @@ def _play(
     options: ExecutionOptions,
     *,
     expects: bool = False,
-) -> ProgramExecution | Counted:
+) -> ProgramExecution:
     """Recover, choose, execute; `expects`: on graphs with what may turn out."""
     events, discoveries = runs.events, runs.discoveries
     report_progress(study.progress, Phase.RECOVERING, limit=events.limit)
@@ -494,10 +489,7 @@ def _play(
     schemes = _schemes(study, runs, planners, graphs, unsure)
     if study.trace is not None:
         options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
-    if study.recording is not None:
-        options = replace(options, record=partial(study.recording.begin, discoveries))
     phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
-    phase = phase if events.is_emulated else Phase.REPLAYING
     report_progress(study.progress, phase, limit=events.limit)
     return events.execute(discoveries, recovered, schemes, options)
 
@@ -565,8 +557,8 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
     _remember(study, runs, planners)
     # those behind are of schemes that only judge others
     replayed, left_out = _replayed(observation, planners[: len(study.settings)])
-    if left_out and (study.trace is not None or study.recording is not None):
-        # all schemes have to take part in the run that is traced or recorded
+    if left_out and study.trace is not None:
+        # all schemes have to take part in the run that is traced
         return replace(runs, is_guided=False)
     return replace(runs, observation=replayed, left_out=left_out)
 
@@ -634,7 +626,7 @@ def _completed(runs: Runs, stage: Stage, again: Observation) -> Runs:
 
 def _write_trace(study: Study, runs: Runs) -> Runs:
     """Run once more, as the run did, and write the next of the traces, of all routines."""
-    from simprof.profiler.session.recordings import TraceOrder  # which few sessions need
+    from simprof.profiler.session.traces import TraceOrder  # which few sessions need
 
     setting, path = study.orders[runs.traces]
     invocation = replace(study.invocation, selection=ALL_ROUTINES)

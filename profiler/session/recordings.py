@@ -1,204 +1,148 @@
-"""What a run is asked to write while it goes on: a recording (`simprof record`), a trace.
+"""Recorded runs: `simprof record` makes one, `--replay` runs the program in its world.
 
-A recording has the segments of every activation and the exact counts of the run's end, but no
-counter of a scheme.
+A recording holds what the outside answered to each system call. A program that is given these
+answers executes what it executed then, as often as it is run, under any scheme; it touches no file
+and prints nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import asdict, astuple, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
 
-from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.recording import RecordedPiece, RunRecording
-from simprof.profiler.engine.walk import GraphIndex
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.decoders import TraceWriter
-from simprof.profiler.profiles.codec import decode, hints
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import known_sha256
-from simprof.profiler.recovery.recovery import Discoveries
-from simprof.profiler.request.request import GuestOptions
-from simprof.profiler.schemes.registry import trace_modes
-from simprof.profiler.session.observation import Invocation, Observation, options
-from simprof.profiler.session.scheme_runs import SchemeRun
-from simprof.profiler.trace.format import FrameFile, TraceFile, TraceHeader, discovery_fields
-from simprof.profiler.trace.recorder import TraceRecorder
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.request.request import GuestOptions, Phase, RunRequest, report_progress
+from simprof.profiler.session.passes import run_bare
+from simprof.profiler.session.world import World, open_world
 from simprof.profiler.trace.recording_format import (
     RecordedGuest,
+    Recording,
     RecordingEnd,
     RecordingFile,
     RecordingHeader,
 )
+from simprof.simulator.binary.dynamic import load_program
+from simprof.simulator.binary.program import Module, Program
 from simprof.simulator.errors import UsageError
-from simprof.simulator.linux.guest import RefusedCall
+from simprof.simulator.linux.outside import RecordingHost, ReplayMismatchError
 from simprof.simulator.machine.running import RunResult
-from simprof.simulator.values import dataclass
-
-Written = TypeVar("Written", bound=FrameFile)
-
-_DIGEST = 8  # Bytes of a graph's digest
 
 
-@dataclass
-class FileOrder(Generic[Written]):
-    """Where what a run writes goes, and how it was asked for; each pass begins the file again."""
+def record_program(request: RunRequest, path: Path) -> RunResult:
+    """Run a program under no scheme, write a recording of the run, and return how it ended.
 
-    path: Path
-    invocation: Invocation
-    _file: Written | None = field(default=None, init=False)
-
-    def discard(self) -> None:
-        """Remove the file, if it is open: the run has failed."""
-        if self._file is not None:
-            self._file.discard()
-            self._file = None
-
-    def close(self) -> None:
-        """Close the file as it is, if it is open."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-@dataclass
-class RecordingOrder(FileOrder[RecordingFile]):
-    """The recording of a run."""
-
-    guest: GuestOptions
-
-    def begin(self, discoveries: Discoveries, index: GraphIndex) -> RunRecording:
-        """Begin to record a run on graphs that rest on `discoveries`.
-
-        Raises UsageError if the file cannot be written.
-        """
-        self.close()
-        program, routines = index.recovered.program, index.recovered.routines
-        invocation = self.invocation
+    Raises SimulatorError if the program cannot be run or the file cannot be written.
+    """
+    guest, file = request.guest, request.program
+    report_progress(request.progress, Phase.LOADING, limit=guest.max_instructions)
+    program = load_program(file, guest.sysroot)
+    with open_world(program, request.arguments, guest) as world:
         header = RecordingHeader(
-            file=str(invocation.file),
+            file=str(file),
             sha256=program.sha256,
             machine=str(program.machine),
-            arguments=tuple(argument.hex() for argument in invocation.arguments),
+            arguments=tuple(argument.hex() for argument in request.arguments),
             simprof=OWN_VERSION,
-            discoveries=discovery_fields(discoveries),
-            max_instructions=invocation.max_instructions,
-            timeout=invocation.timeout,
-            guest=recorded_guest(self.guest, invocation.file),
+            guest=_recorded_guest(guest, file),
         )
-        file = self._file = RecordingFile(self.path, header)
-        known: set[int] = set()
-
-        def write(piece: RecordedPiece) -> None:
-            new = {stretch.routine for stretch in piece.stretches} - known
-            known.update(new)
-            file.piece({number: graph_digest(routines[number]) for number in sorted(new)}, piece)
-
-        return RunRecording(index, write)
-
-    def finish(self, observation: Observation, output: str) -> None:
-        """Write what is known of the whole run, and close the file.
-
-        `output`: SHA-256 of what the program wrote to standard output. Raises UsageError if the
-        file cannot be written.
-        """
-        if self._file is None:
-            return
-        events, unattributed = observation.events.items(), observation.unattributed
-        end = RecordingEnd(
-            result=result_fields(observation.result),
-            edges=[(number, routine.edges) for number, routine in events],
-            early=[(number, *early) for number, each in events for early in each.early.items()],
-            unattributed=astuple(unattributed),
-            irregular=observation.irregular,
-            output=output,
-            cut=[(n, cut.block, cut.executed, cut.count) for n, each in events for cut in each.cut],
-        )
-        self._file.close(end)
-        self._file = None
+        recording = RecordingFile(path, header)
+        try:
+            report_progress(request.progress, Phase.RUNNING, limit=guest.max_instructions)
+            loaded, result = run_bare(world)
+            recording.log(world.host.log)
+            recording.close(_end(world, loaded.modules, result))
+        except BaseException:
+            recording.discard()
+            raise
+    return result
 
 
-class TraceOrder(FileOrder[TraceFile]):
-    """The trace of a run."""
-
-    def begin(
-        self, scheme: SchemeRun, discoveries: Discoveries, index: GraphIndex, memory: EngineMemory
-    ) -> TraceRecorder:
-        """Begin the trace of a run, which the plans of `scheme` shape.
-
-        Raises UsageError if the mode writes no trace, not all routines are profiled, or the file
-        cannot be written.
-        """
-        definition = scheme.definition
-        if not definition.writes_trace:
-            modes = " or ".join(trace_modes())
-            raise UsageError(f"--trace: mode {definition.mode} writes no trace; use --mode {modes}")
-        if not self.invocation.selection.is_all:
-            raise UsageError(
-                "--trace needs all routines: leave out --routine, --exclude and --user-only"
-            )
-        program = index.recovered.program
-        header = TraceHeader(
-            file=str(self.invocation.file),
-            sha256=program.sha256,
-            machine=str(program.machine),
-            arguments=self.invocation.argument_texts,
-            mode=definition.mode,
-            discoveries=discovery_fields(discoveries),
-            options=options(self.invocation, scheme.setting.options),
-            input_sha256=self.invocation.input_sha256,
-        )
-        file = self._file = TraceFile(self.path, header)
-
-        def writer(routine: int) -> TraceWriter | None:
-            return definition.trace_writer(scheme.routine_plan(routine))
-
-        return TraceRecorder(memory, index, writer, file)
-
-
-def recorded_guest(guest: GuestOptions, file: Path) -> RecordedGuest:
-    """Return what decides a run of `file` beside its arguments and its budgets."""
+def _recorded_guest(guest: GuestOptions, file: Path) -> RecordedGuest:
     return RecordedGuest(
-        guest.argv0_of(file).hex(),
-        guest.exe_of(file).hex(),
-        tuple(text.hex() for text in guest.environment_strings),
-        known_sha256(guest.stdin) or "",
-        guest.memory_limit,
-        guest.stack_size,
-        guest.strict,
+        name=guest.argv0_of(file).hex(),
+        file=guest.exe_of(file).hex(),
+        shown=guest.file_name_of(file).hex(),
+        environment=tuple(text.hex() for text in guest.environment_strings),
+        stdin=known_sha256(guest.stdin) or "",
+        sysroot=None if guest.sysroot is None else str(guest.sysroot.absolute()),
+        max_instructions=guest.max_instructions,
+        timeout=guest.timeout,
+        memory_limit=guest.memory_limit,
+        stack_size=guest.stack_size,
+        heap_start=guest.heap_start,
+        strict=guest.strict,
+        thread_seed=guest.thread_seed,
     )
 
 
-def graph_digest(cfg: ControlFlowGraph) -> bytes:
-    """Return a digest of a graph: its blocks, and its edges in order."""
-    blocks = [(block.start, block.end, block.is_slot) for block in cfg.blocks]
-    edges = [(edge.source, edge.target, edge.kind.value) for edge in cfg.edges]
-    text = repr((cfg.address, blocks, edges))
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST).digest()
+def _end(world: World, modules: frozenset[Module], result: RunResult) -> RecordingEnd:
+    assert world.files is not None
+    log = world.host.log
+    return RecordingEnd(
+        calls=len(log),
+        digest=log.digest.hex(),
+        status=result.status,
+        reason=result.reason,
+        signal=result.signal,
+        instructions=result.instructions,
+        output=world.files.output_digest,
+        modules=tuple(sorted((module.file, module.sha256) for module in modules)),
+    )
 
 
-def result_fields(result: RunResult) -> dict[str, Any]:
-    """Return how a run ended as values that JSON has."""
-    refused = [[asdict(call), count] for call, count in result.refused_calls.items()]
-    actions = [list(action) for action in result.signal_actions.items()]
-    return {**asdict(result), "refused_calls": refused, "signal_actions": actions}
+def recorded_request(request: RunRequest, recording: Recording) -> RunRequest:
+    """Return the request with what the recorded run was given, in place of what it says of that."""
+    header, guest = recording.header, recording.header.guest
+    pairs = (bytes.fromhex(text).partition(b"=") for text in guest.environment)
+    given = GuestOptions(
+        root=Path(),
+        environment=tuple((name, value) for name, _, value in pairs),
+        argv0=bytes.fromhex(guest.name),
+        exe=bytes.fromhex(guest.file),
+        file_name=bytes.fromhex(guest.shown),
+        sysroot=None if guest.sysroot is None else Path(guest.sysroot),
+        max_instructions=guest.max_instructions,
+        timeout=guest.timeout,
+        memory_limit=guest.memory_limit,
+        stack_size=guest.stack_size,
+        heap_start=guest.heap_start,
+        strict=guest.strict,
+        thread_seed=guest.thread_seed,
+    )
+    arguments = tuple(map(bytes.fromhex, header.arguments))
+    return replace(request, guest=given, arguments=arguments)
 
 
-def result_from(fields: dict[str, Any]) -> RunResult:
-    """Return what `result_fields` was given.
+@contextmanager
+def recorded_world(program: Program, request: RunRequest, recording: Recording) -> Iterator[World]:
+    """Open the world of a recorded run; `request` is what `recorded_request` returned.
 
-    Raises TypeError, ValueError or KeyError if it is nothing of the kind.
+    Raises UsageError or ProfileMismatchError if the recording is damaged, or of another program,
+    other libraries or another simprof; so does what is done in this world.
     """
-    known: dict[str, Any] = {
-        **hints(RunResult),
-        "refused_calls": tuple[tuple[RefusedCall, int], ...],
-        "signal_actions": tuple[tuple[int, int], ...],
-    }
-    # Programs that are recorded have no threads.
-    given = {**fields, "threads": [], "waits": []}
-    found = {name: decode(known.get(name, Any), value, name) for name, value in given.items()}
-    for name in ("refused_calls", "signal_actions"):
-        found[name] = dict(found[name])
-    return RunResult(**found)
+    name, end = request.replay, recording.end
+    if program.sha256 != recording.header.sha256:
+        raise ProfileMismatchError(
+            f"{name} is a recording of another program than {program.path} is now: record it again"
+        )
+    for file, digest in end.modules:
+        if known_sha256(Path(file)) != digest:
+            raise ProfileMismatchError(
+                f"{name} is a recording of a program that loads {file}, which has changed or is "
+                "gone: record it again"
+            )
+    log = recording.log()
+    world = World(program, request.arguments, request.guest, RecordingHost(None, log), None)
+    try:
+        yield world.untimed().ending_like(end)
+    except ReplayMismatchError:
+        raise UsageError(
+            f"{name} is damaged, or this simprof runs the program in another way than simprof "
+            f"{recording.header.simprof}, which made it: record it again"
+        ) from None
+    finally:
+        log.close()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from simprof.profiler.code.layout import CounterSpace, Room
 from simprof.profiler.code.pricing import (
     KnownCosts,
     RoutineCost,
@@ -367,8 +365,6 @@ class Measuring:
         # Validates its plans, if anybody does
         check: SelfCheck | None = None,
         brief: bool = False,
-        # What its code costs, as far as it is known; None: what earlier sessions know
-        costs: KnownCosts | None = None,
     ) -> None:
         self.scheme = scheme
         self.results: list[RoutineResult] = []  # What it measured in each routine so far
@@ -383,20 +379,10 @@ class Measuring:
         several = brief or check is not None or len(observation.schemes) > 1
         self._judges_edges = several and scheme.setting.mode == JUDGE
         self.pricer = registry.pricer(self._definition.mode, scheme.setting.options)
-        if costs is None:
-            costs = observation.memory.costs(observation.discoveries, scheme.setting)
-            costs = costs if check is None else KnownCosts()
-        self.costs = costs
+        costs = observation.memory.costs(observation.discoveries, scheme.setting)
+        self.costs = costs if check is None else KnownCosts()
         ledger = observation.ledger
         self._tree_costs = None if ledger is None else ledger.costs()
-
-    def room(self, routines: Iterable[int]) -> Room:
-        """Return how much space for counters some routines take, be it more than there is."""
-        space = CounterSpace()
-        for plan in filter(None, map(self.scheme.plan, routines)):
-            with suppress(CounterRoomError):  # `measure` meets it, too, and then refuses the scheme
-                space.place(plan)
-        return space.used
 
     def measure(self, number: int) -> None:
         """Measure routine number `number` if it was selected; routines come in ascending order."""

@@ -2,15 +2,12 @@
 
 Steps -> functions
 1. load the program; what earlier sessions know of it      `_load`
-2. open its world                                          `world.open_world`
+2. open its world, or that of a recorded run               `world`, `recordings`
 3. run it, again and again where there is a reason         `passes.run_passes`
-4. or replay a recording of it                             `replay.RecordedRun`
-5. regenerate traces (`--self-check`)                      `self_check.check_trace`
-6. measure: read the counters, price the code              `results.measure_all`, `shared`
-7. the price of an edge profile that guides schemes        `_compare`
-
-A comparison of a large program is recorded under no scheme and measured from the recording, by
-several processes (`_observe_recorded`, `shared`).
+4. regenerate traces (`--self-check`)                      `self_check.check_trace`
+5. measure: read the counters, price the code              `results.measure_all`
+6. the price of an edge profile that guides schemes        `_compare`
+7. share the modes out among processes                     `shared`
 """
 
 # The request is taken apart at this door: the program, the world that it sees, the selection of
@@ -19,21 +16,18 @@ several processes (`_observe_recorded`, `shared`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.profiles.cache_files import binaries
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.recovery.recovery import Discoveries
-from simprof.profiler.request.errors import CounterRoomError, CountError
+from simprof.profiler.request.errors import CounterRoomError
 from simprof.profiler.request.request import (
-    NO_SCHEME,
     Phase,
     RunRequest,
     SchemeOptions,
@@ -41,7 +35,7 @@ from simprof.profiler.request.request import (
     report_progress,
 )
 from simprof.profiler.schemes.definition import ProfileKind
-from simprof.profiler.schemes.registry import PATH_PROFILER, beginning, definition, guided_by
+from simprof.profiler.schemes.registry import PATH_PROFILER, guided_by
 from simprof.profiler.session.memory import BinaryMemory, run_name
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Study, observe_in
@@ -49,17 +43,11 @@ from simprof.profiler.session.results import Refused, measure_all
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planners
 from simprof.profiler.session.world import World, open_world
 from simprof.simulator.binary.dynamic import load_program
-from simprof.simulator.binary.program import Platform, Program
-from simprof.simulator.errors import SimulatorError, UnsupportedError, UsageError
+from simprof.simulator.binary.program import Program
+from simprof.simulator.errors import SimulatorError, UnsupportedError
 
 if TYPE_CHECKING:
-    from simprof.profiler.session.replay import RecordedRun
-
-# Bytes of code from which on the schemes of a comparison are shared out among processes. To plan
-# and measure many schemes in a large program takes longer than to run it; what it costs to record
-# the run is little beside that, and spares a second one.
-LARGE_PROGRAM = 2 << 20
-FEW_ROUTINES = 100  # Routines of a recorded run below which one process is enough
+    from simprof.profiler.trace.recording_format import Recording
 
 # The mode whose price is that of the edge profiles that guide others: it adds least.
 EDGE_PROFILER = "qpt2"
@@ -78,24 +66,31 @@ def compare_program(
 ) -> SchemeComparison:
     """Measure several schemes, all in one emulation, or two (see `SchemeComparison`).
 
-    `request.mode` and `request.scheme` are not read; `brief`, `jobs`: see `measure_all`. Raises
-    what `run_program` does.
+    `request.mode` and `request.scheme` are not read; `brief`: see `measure_all`; `jobs`: how many
+    processes may measure a large program. Raises what `run_program` does.
     """
-    try:
-        return _compare(request, settings, brief, jobs)
-    except (CountError, FlowError) as error:
-        if request.replay is None:
-            raise
-        what, _, _ = str(error).partition(": this is a defect")
-        raise UsageError(
-            f"{request.replay} contradicts itself ({what}): record it again; if that does not "
-            "help, please report the program"
-        ) from None
+    asked, found = tuple(settings), None
+    # those of all settings: some may be measured by themselves
+    compare = partial(_compare, brief=brief, profilers=_guide_profilers(asked))
+    if jobs > 1:
+        from simprof.profiler.session import shared  # which few sessions need
+
+        if shared.is_worth_it(request, asked, jobs):
+            found = shared.compare_shared(request, asked, jobs, compare)
+    if found is None:
+        found = compare(request, asked)
+    if not found.measurements:
+        raise CounterRoomError(found.refused[asked[0]])
+    return found
+
+
+Profilers = Mapping[ProfileKind | None, Setting]  # Kind of profile -> the setting that prices it
 
 
 def _compare(
-    request: RunRequest, settings: Sequence[Setting], brief: bool, jobs: int
+    request: RunRequest, settings: Sequence[Setting], *, brief: bool, profilers: Profilers
 ) -> SchemeComparison:
+    """Do the same in this process; measurements may be missing of all schemes."""
     limit = request.guest.max_instructions
 
     def told(done: int, total: int) -> None:
@@ -105,36 +100,20 @@ def _compare(
         )
 
     asked = tuple(settings)
-    profilers = _guide_profilers(asked)
-    more = [profiler for profiler in profilers.values() if profiler not in asked]
-    settings = (*asked, *more)
-    ordered = any(definition(setting.mode).depends_on_order for setting in settings)
-    needs_one = request.self_check or request.trace or request.recording or request.contexts
-    has_beginnings = any(beginning(each.mode, each.options) for each in settings)
-    is_shareable = not (ordered or needs_one or has_beginnings) and request.selection.is_all
-    if jobs > 1 and len(asked) > 1 and is_shareable:
-        observation, run = _observe_recorded(request, settings)
-    else:
-        observation, run = observe(request, settings), None
+    kinds = dict.fromkeys(guided_by(setting.mode) for setting in asked)
+    needed = (profilers[kind] for kind in kinds if kind is not None)
+    settings = (*asked, *(profiler for profiler in needed if profiler not in asked))
+    observation = observe(request, settings)
     told(0, 0)
     refused: Refused = {}
-    if run is not None:
-        from simprof.profiler.session.shared import measure_shared  # which few sessions need
-
-        measurements = measure_shared(
-            observation, run, settings, jobs, brief=brief, told=told, refused=refused
-        )
-    else:
-        measurements = measure_all(
-            observation,
-            self_check=request.self_check,
-            brief=brief and not request.self_check,
-            keep_plans=False,
-            told=told,
-            refused=refused,
-        )
-    if refused.keys() >= {*asked}:
-        raise CounterRoomError(refused[asked[0]])
+    measurements = measure_all(
+        observation,
+        self_check=request.self_check,
+        brief=brief and not request.self_check,
+        keep_plans=False,
+        told=told,
+        refused=refused,
+    )
     kept = [setting for setting in settings if setting not in refused]
     measured = dict(zip(kept, measurements, strict=True))
     for setting, found in measured.items():
@@ -153,7 +132,7 @@ def _compare(
     )
 
 
-def _guide_profilers(settings: Sequence[Setting]) -> dict[ProfileKind | None, Setting]:
+def _guide_profilers(settings: Sequence[Setting]) -> Profilers:
     """Return the settings that price the profiles that guide some settings, by their kind.
 
     Each is one of them, or else has the weights of the first that is guided so.
@@ -170,44 +149,6 @@ def _guide_profilers(settings: Sequence[Setting]) -> dict[ProfileKind | None, Se
     return found
 
 
-def _observe_recorded(
-    request: RunRequest, settings: Sequence[Setting]
-) -> tuple[Observation, RecordedRun | None]:
-    """Observe a run and return its recording, too, where it is worth that.
-
-    Without a recording, the run is under `settings`; with one, under none.
-    """
-    if request.replay is not None:
-        run = _recorded(request, request.replay)
-        if len(run.entered) < FEW_ROUTINES:
-            return run.observe(settings), None
-        return run.observe(()), run
-    with _studied(request, settings) as (study, world):
-        program = world.program
-        size = sum(piece.end - piece.start for piece in program.code)
-        if program.platform is not Platform.LINUX or size < LARGE_PROGRAM:
-            return observe_in(world, study), None
-        study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
-        from simprof.profiler.session.recordings import RecordingOrder
-        from simprof.profiler.session.replay import RecordedRun
-        from simprof.profiler.trace.recording_format import Recording
-
-        with ExitStack() as stack:
-            try:
-                scratch = stack.enter_context(scratch_directory("simprof-recording-"))
-                order = RecordingOrder(scratch / "recording", study.invocation, request.guest)
-                stack.callback(order.close)
-                recorded = replace(study, recording=order, settings=(NO_SCHEME,))
-                observation = observe_in(world, recorded)
-                recording = Recording(order.path)
-            except (UnsupportedError, UsageError, OSError):
-                # a second thread, or no room for the file; whatever else it is will show again
-                return observe_in(world, study), None
-            graphs = observation.discoveries, observation.recovered
-            study = replace(study, progress=None, recovered=graphs)
-            return observation, RecordedRun(study, program, recording, order.path)
-
-
 def observe(
     request: RunRequest,  # `mode` and `scheme` are not read
     settings: Sequence[Setting],
@@ -220,21 +161,22 @@ def observe(
 
     Raises SimulatorError: see `run_program`.
     """
+    recording = None
     if request.replay is not None:
-        for setting in settings:
-            if beginning(setting.mode, setting.options):
-                raise UsageError(
-                    f"{setting.name}: a recording does not tell what its first instructions "
-                    "executed: run the program without --replay"
-                )
-        return _recorded(request, request.replay).observe(settings)
-    with _studied(request, settings) as (study, world):
+        from simprof.profiler.session.recordings import recorded_request
+        from simprof.profiler.trace.recording_format import Recording
+
+        recording = Recording(request.replay)
+        request = recorded_request(request, recording)
+    with _studied(request, settings, recording) as (study, world):
         return observe_in(world, study, seen, guide, paths)
 
 
 @contextmanager
-def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple[Study, World]]:
-    """Load a program, and open the world that it sees."""
+def _studied(
+    request: RunRequest, settings: Sequence[Setting], recording: Recording | None
+) -> Iterator[tuple[Study, World]]:
+    """Load a program, and open the world that it sees, or that it saw when it was recorded."""
     guest = request.guest
     report_progress(request.progress, Phase.LOADING, limit=guest.max_instructions)
     program, memory = _load(request)
@@ -243,6 +185,9 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
             f"{program.path} is dynamically linked, and a trace cannot tell which form of a stub "
             "control came to: link the program statically to trace it"
         )
+    digest = None if guest.stdin is None else known_sha256(guest.stdin)
+    if recording is not None:
+        digest = recording.header.guest.stdin or None
     invocation = Invocation(
         request.program,
         request.arguments,
@@ -250,18 +195,15 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
         guest.max_instructions,
         guest.timeout,
         request.contexts,
-        None if guest.stdin is None else known_sha256(guest.stdin),
+        digest,
     )
-    trace, recording = None, None
-    if request.trace is not None or request.recording is not None:
-        from simprof.profiler.session.recordings import RecordingOrder, TraceOrder
+    trace = None
+    if request.trace is not None:
+        from simprof.profiler.session.traces import TraceOrder
 
-        if request.trace is not None:
-            trace = TraceOrder(request.trace, invocation)
-        if request.recording is not None:
-            recording = RecordingOrder(request.recording, invocation, guest)
+        trace = TraceOrder(request.trace, invocation)
     name = ""
-    if request.remember:
+    if request.remember and recording is None:
         name = run_name(request.program, request.arguments, guest, request.selection)
     study = Study(
         invocation,
@@ -270,21 +212,22 @@ def _studied(request: RunRequest, settings: Sequence[Setting]) -> Iterator[tuple
         request.progress,
         tuple(settings),
         trace,
-        recording,
         checks=request.self_check,
         name=name,
     )
     with ExitStack() as stack:
-        world = stack.enter_context(open_world(program, request.arguments, guest))
-        if recording is not None:
-            stack.callback(recording.close)
+        if recording is None:
+            world = stack.enter_context(open_world(program, request.arguments, guest))
+        else:
+            from simprof.profiler.session.recordings import recorded_world
+
+            world = stack.enter_context(recorded_world(program, request, recording))
         try:
             yield study, world
         except SimulatorError:
-            # A run that the user interrupts, or that is killed, leaves its files as far as they go.
-            for order in (trace, recording):
-                if order is not None:
-                    order.discard()
+            # A run that the user interrupts, or that is killed, leaves its trace as far as it goes.
+            if trace is not None:
+                trace.discard()
             raise
 
 
@@ -293,17 +236,3 @@ def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
     files = binaries() if request.remember else None
     program = load_program(request.program, request.guest.sysroot)
     return program, BinaryMemory(program, files)
-
-
-def _recorded(request: RunRequest, path: Path) -> RecordedRun:
-    """Return a recorded run."""
-    from simprof.profiler.session.replay import RecordedRun, check_program, invocation_of
-    from simprof.profiler.trace.recording_format import Recording
-
-    recording = Recording(path)
-    report_progress(request.progress, Phase.LOADING)
-    program, memory = _load(request)
-    check_program(recording, path, program)
-    invocation = invocation_of(recording, request.program, request.selection)
-    study = Study(invocation, Planners(program.sha256), memory, request.progress)
-    return RecordedRun(study, program, recording, path, partial=request.partial)

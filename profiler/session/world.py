@@ -1,26 +1,17 @@
-"""Where the events of a program come from, and the world in which it runs and raises them.
-
-Terms
-events
-    What a pass counts: those of the program as it runs (`World`), or of a recording
-    (`replay.RecordedRun`).
-world
-    What a program is started with: its arguments, its surroundings and its budgets.
-"""
+"""The world of a program: what it is started with, its arguments, surroundings and budgets."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
 from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.session.execution import (
-    Counted,
     ExecutionOptions,
     ProgramExecution,
     all_loaded,
@@ -37,7 +28,7 @@ from simprof.simulator.machine.running import Limits, Observer, RunResult
 from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
-    from simprof.profiler.code.context import ProgramContexts
+    from simprof.profiler.trace.recording_format import RecordingEnd
     from simprof.simulator.leon.machine import LeonMachine
 
 # Register windows, as UltraSPARC and qemu-user have them. When a window is spilled decides what
@@ -45,42 +36,9 @@ if TYPE_CHECKING:
 WINDOWS = 8
 
 
-class Events(ABC):
-    """Where the events of a program come from."""
-
-    is_emulated = False
-    limit: int | None = None  # The budget in instructions; None: none.
-    record = b""  # Digest of what the program asked of the outside, and of the answers
-    contexts: ProgramContexts | None = None  # What code generation knows of the routines
-
-    @abstractmethod
-    def program_with(self, discoveries: Discoveries) -> Program:
-        """Return the program with what it has loaded."""
-
-    @abstractmethod
-    def execute(
-        self,
-        discoveries: Discoveries,
-        recovered: ProgramGraphs,
-        schemes: Sequence[SchemeRun],
-        options: ExecutionOptions,
-    ) -> ProgramExecution | Counted:
-        """Execute them under schemes, on graphs that rest on `discoveries`."""
-
-    def ending_like(self, result: RunResult) -> Events:
-        """Return these events for runs that end where one ended that was cut short from outside."""
-        return self
-
-    def untimed(self) -> Events:
-        """Return these events for a run that takes as long as it takes."""
-        return self
-
-
 @dataclass(frozen=True)
-class World(Events):
+class World:
     """A program with all that it sees and may use; it can be run in it any number of times."""
-
-    is_emulated = True
 
     program: Program
     arguments: tuple[bytes, ...]  # Of the program, without its own name
@@ -88,9 +46,9 @@ class World(Events):
     # Its outside world. It records the calls of the first run and answers those of later runs from
     # the record: these read the same, and write nothing twice.
     host: RecordingHost
-    files: Host  # What `host` passes calls on to
+    files: Host | None  # What `host` passes calls on to; None: the record has all of them.
     # The run that was cut short from outside, and that all others are to end like
-    ended_by: RunResult | None = None
+    ended_by: RunResult | RecordingEnd | None = None
 
     def machine(
         self, observer: Observer | None = None, on_late_code: Callable[[], None] | None = None
@@ -120,14 +78,19 @@ class World(Events):
         )
 
     @property
-    def limit(self) -> int | None:  # type: ignore[override]
+    def limit(self) -> int | None:
         """The budget in instructions; None: none."""
         return self.guest.max_instructions
 
     @property
-    def record(self) -> bytes:  # type: ignore[override]
+    def record(self) -> bytes:
         """Digest of what the program asked of the outside, and of the answers."""
         return self.host.log.digest
+
+    @property
+    def opened(self) -> frozenset[Path]:
+        """Files that the program has opened so far, where they are on the host."""
+        return frozenset() if self.files is None else frozenset(self.files.opened)
 
     def program_with(self, discoveries: Discoveries) -> Program:
         """Return the program with what it has loaded, if it is dynamically linked."""
@@ -145,12 +108,18 @@ class World(Events):
         """Run the program."""
         linked = replace(self, program=self.program_with(discoveries))
         execution = execute(linked.machine, recovered, schemes, options)
-        cut, result = self.ended_by, execution.result
-        if cut is not None and result.reason == "budget" and not execution.given_up:
-            result = replace(result, status=cut.status, reason=cut.reason, signal=cut.signal)
-        return replace(execution, result=result)
+        if execution.given_up:
+            return execution
+        return replace(execution, result=self._ended(execution.result))
 
-    def ending_like(self, result: RunResult) -> World:
+    def _ended(self, result: RunResult) -> RunResult:
+        """Return the result of a run that ended where another one was cut short, as of that."""
+        cut = self.ended_by
+        if cut is None or result.reason != "budget":
+            return result
+        return replace(result, status=cut.status, reason=cut.reason, signal=cut.signal)
+
+    def ending_like(self, result: RunResult | RecordingEnd) -> World:
         """Return runs that end where one ended that was cut short from outside."""
         if result.reason not in ("budget", "timeout", "interrupted"):
             return self
@@ -161,7 +130,7 @@ class World(Events):
         """Return a run that takes as long as it takes."""
         return replace(self, guest=replace(self.guest, timeout=None))
 
-    # -- what only the start-up shows; nothing is counted
+    # -- runs that count nothing
 
     def late_words(self) -> Discoveries | None:
         """Run the program up to the first use of code that it writes while it starts.
@@ -185,11 +154,11 @@ class World(Events):
         return Discoveries(late_words=words)
 
     def loaded_modules(self) -> tuple[Discoveries, RunResult]:
-        """Run a dynamically linked program; return what it loads, and how the run ended."""
-        # Most of its code is in libraries, and graphs of all of it are needed before anything can
-        # be counted.
+        """Run the program under no scheme; return what it loads, and how the run ended."""
+        # Most code of a dynamically linked program is in libraries, and graphs of all of it are
+        # needed before anything can be counted.
         machine = self.machine()
-        result = machine.run()
+        result = self._ended(machine.run())
         loaded = machine.loaded
         machine.close()
         return all_loaded(loaded), result

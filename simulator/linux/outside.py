@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import marshal
+import json
 import os
 import struct
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
 from enum import IntFlag
 from functools import partial
@@ -96,7 +96,7 @@ class RecordingHost:
                 raise RunInterrupted
         elif self._host is not None and self.interrupted():
             self._next += 1
-            self.log.append(LoggedCall(_TIME_IS_UP, b"", None, None, interrupted=True))
+            self.log.append(LoggedCall(_TIME_IS_UP, _NOTHING, None, None, interrupted=True))
             raise RunInterrupted
 
     def _ask(self, method: str, digest: bytes, *arguments: object) -> Any:
@@ -118,7 +118,7 @@ class RecordingHost:
 
 
 def _digest(method: str, arguments: tuple[object, ...]) -> bytes:
-    digest = hashlib.blake2b(method.encode(), digest_size=16)
+    digest = hashlib.blake2b(method.encode(), digest_size=_DIGEST)
     for argument in arguments:
         data = argument if isinstance(argument, bytes) else repr(argument).encode()
         digest.update(b"%d:" % len(data))
@@ -130,8 +130,12 @@ IN_MEMORY = 4 << 20  # bytes of a log that are not in a file
 LEAST_LIMIT = 8 << 30  # bytes that a log may always have, on a disk with room for it
 ROOM = 1 << 30  # bytes of a disk that are left to others
 STEP = 64 << 20  # bytes of a log between two looks at the room
-_FORMAT = 2  # of marshal: equal values give equal bytes
-_LENGTH = struct.Struct("<I")
+PIECE = 1 << 20  # bytes of a log that are handed on at once
+_DIGEST = 16  # bytes
+_NOTHING = bytes(_DIGEST)  # the digest of what asks nothing
+# Before each call: bytes of its JSON, bytes of data behind that, and the digest of what it asked
+_HEAD = struct.Struct(f"<II{_DIGEST}s")
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass(frozen=True)
@@ -156,18 +160,19 @@ class LoggedCall:
 # A log keeps the calls in order, each with a digest of what it asked and the whole of what came
 # back. That is as much as the program reads, so that all but the first megabytes are in a temporary
 # file, which has no name and goes with the process. A log that outgrows its limit, or the disk, is
-# dropped: the run continues, and cannot be emulated again (`CallLog.check`).
+# dropped: the run continues, and cannot be emulated again (`CallLog.check`). The bytes of a log are
+# those of a recording (`simprof record`).
 class CallLog:
-    """The calls of a run, in their order; `limit`: bytes that it may have."""
+    """The calls of a run, in their order; `limit`: bytes that it may have, None: any number."""
 
-    def __init__(self, limit: int = LEAST_LIMIT) -> None:
+    def __init__(self, limit: int | None = LEAST_LIMIT) -> None:
         self._limit = limit
         self._file: IO[bytes] = io.BytesIO()
         self._is_in_memory = True
         self._size = self._looked = 0
         self._is_at_end = True
         self._count = 0
-        self._digest = hashlib.blake2b(digest_size=16)
+        self._digest = hashlib.blake2b(digest_size=_DIGEST)
         self._lost = ""
 
     def __len__(self) -> int:
@@ -180,16 +185,26 @@ class CallLog:
 
     def append(self, call: LoggedCall) -> None:
         """Keep a call."""
-        given: Any = (call.method, call.digest, _plain(call.value), call.errno, call.interrupted)
-        data = marshal.dumps(given, _FORMAT)
+        self.extend(_encoded(call), 1)
+
+    def extend(self, data: bytes, calls: int) -> None:
+        """Keep so many calls, or parts of them, as another log's `pieces` give them."""
         self._digest.update(data)
-        self._count += 1
+        self._count += calls
         if not self._lost:
             self._keep(data)
 
+    def pieces(self) -> Iterator[bytes]:
+        """Yield all bytes of the log, in pieces; raises as `check`."""
+        self.check()
+        self._is_at_end = False
+        for start in range(0, self._size, PIECE):
+            self._file.seek(start)
+            yield self._file.read(min(PIECE, self._size - start))
+
     def _keep(self, data: bytes) -> None:
-        size = self._size + _LENGTH.size + len(data)
-        if size > self._limit:
+        size = self._size + len(data)
+        if self._limit is not None and size > self._limit:
             self._drop(f"more than {self._limit:,} bytes: raise --memory-limit")
             return
         try:
@@ -198,7 +213,6 @@ class CallLog:
                 self._is_at_end = True
             if self._is_in_memory and size > IN_MEMORY:
                 self._move()
-            self._file.write(_LENGTH.pack(len(data)))
             self._file.write(data)
             if not self._is_in_memory and size - self._looked > STEP:
                 self._looked = size
@@ -236,41 +250,66 @@ class CallLog:
             )
 
     def read(self, offset: int) -> tuple[LoggedCall, int]:
-        """Return the call at `offset`, and the offset of the next one; the first has 0."""
+        """Return the call at `offset`, and the offset of the next one; the first has 0.
+
+        Raises `ReplayMismatchError` if no log has such a call.
+        """
         self._is_at_end = False
         self._file.seek(offset)
-        (length,) = _LENGTH.unpack(self._file.read(_LENGTH.size))
-        method, digest, value, number, interrupted = marshal.loads(self._file.read(length))
-        call = LoggedCall(method, digest, _valued(value), number, interrupted)
-        return call, offset + _LENGTH.size + length
+        try:
+            length, more, digest = _HEAD.unpack(self._file.read(_HEAD.size))
+            call = _decoded(digest, self._file.read(length), self._file.read(more))
+        except (ValueError, TypeError, RecursionError, struct.error):
+            raise ReplayMismatchError("the log of the first run's calls is damaged") from None
+        return call, offset + _HEAD.size + length + more
 
     def close(self) -> None:
         """Free the memory and the disk that the log takes."""
         self._file.close()
 
 
-def _plain(value: object) -> object:
-    # Return an answer as what `marshal` can write: a tuple says by its first item what it was.
-    if isinstance(value, int | bytes):
-        return value
-    if isinstance(value, FileStatus):
-        return ("status", *astuple(value))
-    if isinstance(value, Special):
-        return ("special", value.name)
-    if isinstance(value, tuple):
-        return ("entries", *map(astuple, value))
-    return value
+def _encoded(call: LoggedCall) -> bytes:
+    """Return the bytes of a call: its head, JSON, and the bytes that were answered, if any."""
+    value, data = call.value, b""
+    kind, plain = "value", value
+    if call.interrupted:
+        kind = "interrupted"
+    elif call.errno is not None:
+        kind, plain = "error", call.errno
+    elif isinstance(value, bytes):
+        kind, plain, data = "bytes", None, value
+    elif isinstance(value, FileStatus):
+        kind, plain = "status", astuple(value)
+    elif isinstance(value, Special):
+        kind, plain = "special", value.name
+    elif isinstance(value, tuple):
+        # file names are bytes, which JSON lacks
+        named = [(each.name.decode("latin-1"), each.inode, each.kind) for each in value]
+        kind, plain = "entries", named
+    text = _to_json((call.method, kind, plain)).encode()
+    return _HEAD.pack(len(text), len(data), call.digest) + text + data
 
 
-def _valued(plain: Any) -> object:
-    if not isinstance(plain, tuple):
-        return plain
-    kind, *parts = plain
-    if kind == "status":
-        return FileStatus(*parts)
-    if kind == "special":
-        return Special(*parts)
-    return tuple(DirectoryEntry(*entry) for entry in parts)
+def _decoded(digest: bytes, text: bytes, data: bytes) -> LoggedCall:
+    """Return the call that `_encoded` was given; raises ValueError or TypeError if it was none."""
+    method, kind, plain = json.loads(text)
+    match kind:
+        case "interrupted":
+            return LoggedCall(method, digest, None, None, interrupted=True)
+        case "error":
+            return LoggedCall(method, digest, None, int(plain))
+        case "bytes":
+            return LoggedCall(method, digest, data, None)
+        case "status":
+            return LoggedCall(method, digest, FileStatus(*map(int, plain)), None)
+        case "special":
+            return LoggedCall(method, digest, Special(str(plain)), None)
+        case "entries":
+            named = [(name.encode("latin-1"), int(i), int(type_)) for name, i, type_ in plain]
+            return LoggedCall(method, digest, tuple(DirectoryEntry(*e) for e in named), None)
+        case "value" if plain is None or type(plain) is int:
+            return LoggedCall(method, digest, plain, None)
+    raise ValueError(f"an answer of kind {kind!r}")
 
 
 LARGEST_OFFSET = (1 << 63) - 1  # in a file, in bytes

@@ -84,22 +84,6 @@ def test_programs_that_write_code_as_they_start_are_not_run_for_wrong_words(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [["--call-tree"], ["--entry", "main"], ["--follow", "main"]])
-def test_recording_does_not_tell_contexts(
-    words: list[str],
-    fixture_elf: Callable[..., Path],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    run, program = tmp_path / "run", str(fixture_elf("calls", "v9"))
-    assert cli.run(["record", program, "-o", str(run), "--", "3"]) == 0
-    capfd.readouterr()
-    assert cli.run(["run", "--replay", str(run), *words]) == 125
-    said = capfd.readouterr().err
-    assert said.count("\n") == 1
-    assert f"{words[0]} beside --replay: a recording does not tell who calls whom" in said
-
-
 def test_follow_shows_calls_as_a_tree(
     fixture_elf: Callable[..., Path], capfd: pytest.CaptureFixture[str]
 ) -> None:

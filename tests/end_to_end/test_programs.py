@@ -20,7 +20,7 @@ import pytest
 
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from simprof.profiler.session import session
+from simprof.profiler.session import shared
 from tests.oracles.qemu import trace
 from tests.support.replay import measured
 from tests.support.turns import first
@@ -135,7 +135,7 @@ def test_ways_to_measure_agree(
     """One process in the run itself; what earlier runs knew; several processes on a recording."""
     (run,) = (each for each in RUNS if each.name == name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(session, "LARGE_PROGRAM", 0)
+    monkeypatch.setattr(shared, "LARGE_PROGRAM", 0)
     null = os.open(os.devnull, os.O_WRONLY)
     guest = GuestOptions(
         root=cache / "inputs",

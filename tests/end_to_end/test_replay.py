@@ -1,48 +1,84 @@
-"""Recorded runs give what plain runs give: every mode, arrays and hash tables, all builds."""
+"""Recorded runs give what plain runs give, without their inputs: every mode, all builds."""
 
 from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from simprof.profiler import cli
+from simprof.profiler.experiments.suites.builder import build_suite
+from simprof.profiler.experiments.suites.suite import Input
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.request.request import (
+    ContextChoice,
     GuestOptions,
     RunRequest,
     SchemeOptions,
     Selection,
     Setting,
 )
-from simprof.profiler.schemes import registry
-from simprof.profiler.session.session import observe
+from simprof.profiler.session.recordings import record_program
+from simprof.profiler.session.session import run_program
 from tests.conftest import FIXTURES
-from tests.support.replay import PROGRAMS, measured, replayed_modes, settings
+from tests.support.replay import PROGRAMS, measured, settings
 from tests.support.turns import first
 
 WIDTHS = ("v9", "v8plus", "v8")
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
+SUITES = {name: load_suite(name) for name in ("micro", "wcet")}
 Compile = Callable[..., Path]
 
 
-def check(program: Path, arguments: tuple[str, ...], directory: Path) -> None:
-    """Compare all settings on a program's run and on its recording."""
-    recording = directory / "recording"
-    with Path(os.devnull).open("wb") as output:
-        guest = GuestOptions(root=directory, stdout=output.fileno(), stderr=output.fileno())
-        given = tuple(argument.encode() for argument in arguments)
-        request = RunRequest(program=program, guest=guest, arguments=given)
-        observe(replace(request, recording=recording), ())
-        plain = measured(request, settings())
-        replayed = measured(replace(request, replay=recording), settings())
-    assert replayed == plain
-    for each in plain:
-        assert each.counts["unattributed_transfers"] == 0
-        assert each.counts["unattributed_instructions"] == 0
+def request_of(program: Path, directory: Path, given: Input | None = None) -> RunRequest:
+    """Return the request for a run in a world that lies in `directory`, an empty one."""
+    root, stdin, null = directory / "root", directory / "stdin", os.open(os.devnull, os.O_WRONLY)
+    given = given or Input("ref")
+    if given.root is None:
+        root.mkdir()
+    else:
+        shutil.copytree(given.root, root)
+    stdin.write_bytes(b"" if given.stdin is None else given.stdin.read_bytes())
+    environment = tuple((name.encode(), value.encode()) for name, value in given.environment)
+    guest = GuestOptions(
+        root=root, stdin=stdin, environment=environment, stdout=null, stderr=null, exe=b"/program"
+    )
+    return RunRequest(program, guest, tuple(map(os.fsencode, given.arguments)))
+
+
+def check(request: RunRequest, directory: Path) -> None:
+    """Compare all settings on a program's run, and on its recording when its world is gone."""
+    wanted = settings()
+    plain = measured(request, wanted)
+    record_program(request, directory / "recording")
+    shutil.rmtree(request.guest.root)
+    assert request.guest.stdin is not None
+    request.guest.stdin.unlink()
+    elsewhere = GuestOptions(root=directory)
+    bare = RunRequest(request.program, elsewhere, replay=directory / "recording")
+    assert measured(bare, wanted) == plain
+
+
+def benchmarks() -> list[tuple[str, str]]:
+    return [(name, each.name) for name, suite in SUITES.items() for each in suite.benchmarks]
+
+
+@pytest.mark.parametrize(
+    ("suite", "name"), first(1, benchmarks(), at=len(SUITES["micro"].benchmarks))
+)
+def test_programs_of_suites(suite: str, name: str, tmp_path: Path) -> None:
+    """Every number of every routine under every mode is the same."""
+    found = SUITES[suite]
+    benchmark = found.benchmark(name)
+    report = build_suite(replace(found, benchmarks=(benchmark,)), widths=(64,))
+    if not report.programs:
+        pytest.skip(next(iter(report.failures.values())))
+    (program,) = report.programs.values()
+    check(request_of(program.path, tmp_path, benchmark.inputs["train"]), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +86,8 @@ def check(program: Path, arguments: tuple[str, ...], directory: Path) -> None:
 )
 def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
     """Every number of every routine is the same."""
-    check(FIXTURES / "bin" / width / f"{name}.elf", PROGRAMS[name], tmp_path)
+    given = Input("ref", arguments=PROGRAMS[name])
+    check(request_of(FIXTURES / "bin" / width / f"{name}.elf", tmp_path, given), tmp_path)
 
 
 @pytest.mark.long
@@ -60,40 +97,53 @@ def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
     [
         ("landing.cc", (), "v9"),
         ("nowhere.c", ("caught",), "v8plus"),
+        ("threads/counter.c", (), "v9"),
     ],
 )
-def test_replay_with_exceptions_and_signals(
+def test_exceptions_signals_and_threads(
     compile_c: Compile, source: str, arguments: tuple[str, ...], width: str, tmp_path: Path
 ) -> None:
-    """Activations end early in all ways, some below others of their routine."""
+    flags = ("-O1", "-lm", "-pthread", "-w")
     language = "c++" if source.endswith(".cc") else "c"
-    program = compile_c(SOURCES / source, ("-O1", "-lm"), width=width, language=language)
-    check(program, arguments, tmp_path)
+    program = compile_c(SOURCES / source, flags, width=width, language=language)
+    check(request_of(program, tmp_path, Input("ref", arguments=arguments)), tmp_path)
 
 
-@pytest.mark.parametrize("mode", [m for m in registry.modes() if m not in replayed_modes()])
-def test_modes_that_depend_on_order_are_refused(
-    mode: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    recording = str(tmp_path / "recording")
-    assert cli.run(["record", str(FIXTURES / "bin/v9/control.elf"), "-o", recording]) == 0
-    capfd.readouterr()
-    assert cli.run(["run", f"--mode={mode}", "--replay", recording]) == 125
-    (line,) = capfd.readouterr().err.splitlines()
-    assert f"mode {mode} depends on the order of events of all routines" in line
-    assert "run the program without --replay" in line
-
-
-def test_selected_routines(tmp_path: Path) -> None:
-    """A recording has all routines; which of them are profiled is chosen later."""
-    program = FIXTURES / "bin" / "v9" / "pointers.elf"
+def test_call_trees_windows_and_selections(tmp_path: Path) -> None:
+    """What is asked of a run can be asked of a recorded one."""
+    request = request_of(FIXTURES / "bin" / "v9" / "pointers.elf", tmp_path)
     recording = tmp_path / "recording"
-    with Path(os.devnull).open("wb") as output:
-        guest = GuestOptions(root=tmp_path, stdout=output.fileno(), stderr=output.fileno())
-        request = RunRequest(program=program, guest=guest)
-        observe(replace(request, recording=recording), ())
-        request = replace(request, selection=Selection(routines=("str*",)))
-        pp = [Setting("pp", "pp", SchemeOptions())]
-        plain, replayed = measured(request, pp), measured(replace(request, replay=recording), pp)
-    assert plain[0].routines
-    assert replayed == plain
+    record_program(request, recording)
+    for asked in (
+        replace(request, selection=Selection(routines=("str*",))),
+        replace(request, contexts=ContextChoice(tree=True)),
+        replace(request, contexts=ContextChoice(entry="main", calls=1)),
+        replace(request, self_check=True, mode="bits"),
+    ):
+        assert run_program(replace(asked, replay=recording)) == run_program(asked)
+
+
+@pytest.mark.parametrize("budget", first(1, [40_000, 1_000_003]))
+def test_a_run_that_is_cut_short(budget: int, tmp_path: Path) -> None:
+    """It ends at the same instruction, and in the same way."""
+    request = request_of(FIXTURES / "bin" / "v9" / "bench.elf", tmp_path)
+    request = replace(request, guest=replace(request.guest, max_instructions=budget))
+    check(request, tmp_path)
+
+
+def test_a_recording_prints_and_writes_nothing(tmp_path: Path) -> None:
+    request = request_of(FIXTURES / "bin" / "v9" / "words.elf", tmp_path)
+    recording, output = tmp_path / "recording", tmp_path / "output"
+    with output.open("wb") as file:
+        guest = replace(request.guest, stdout=file.fileno(), stderr=file.fileno())
+        record_program(replace(request, guest=guest), recording)
+        printed = output.stat().st_size
+        run_program(replace(request, guest=guest, replay=recording, mode="edges"))
+    assert printed
+    assert output.stat().st_size == printed
+
+
+def test_settings_are_of_all_modes() -> None:
+    """Those that depend on the order of events of all routines are among them."""
+    assert {"calls", "sampled"} <= {each.mode for each in settings()}
+    assert Setting("pp auto", "pp", SchemeOptions()) in settings()

@@ -62,8 +62,6 @@ ROWS = (
     Row("text", "hello", "run-edges", "cold", ("1",), cpu=0.9, text=500_000),
     Row("length", "dash", "run-edges", "warm", ("work.sh", "3"), cpu=1.1, instructions=2_000_000),
     command("hello", "run-pp", "warm", cpu=3.0),
-    Row("replay", "hello", "record", "warm", (), cpu=4.0, recorded=50_000),
-    Row("replay", "hello", "run-pp", "warm", (), cpu=0.5, instructions=400_000_000),
     command("hello", "qemu-blocks", wall=0.02, cpu=0.01),
 )
 
@@ -79,8 +77,6 @@ def test_limits_are_compared_with_what_was_measured() -> None:
     assert verdict("engine, edges, sieve").measured == 1.25
     assert verdict("engine, edges, sieve").met is True
     assert verdict("engine, edges, calls").met is None
-    replayed = verdict("`run` pp, replayed, hello, 400 M instructions")
-    assert (replayed.measured, replayed.limit, replayed.met) == (6.0, 3.0, True)
     warm = verdict("`run --mode=pp`, warm, hello, processor time")
     assert (warm.measured, warm.limit, warm.met) == (3.0, 0.25, False)
     cold = verdict("`run`, cold, dash")
@@ -288,20 +284,6 @@ def test_a_simprof_that_does_not_work_is_not_timed(
         commands.warm_up(300.0)
 
 
-@pytest.mark.long
-def test_a_recording_is_measured_beside_what_it_stands_for(fixture_elf: Find) -> None:
-    told: list[Row] = []
-    measuring = Measuring(Results(), repeat=1, timeout=300.0, tell=told.append)
-    elf = fixture_elf("switches")
-    commands.measure_replays(measuring, Program("switches", elf, 64, (), elf.parent))
-    names = [row.configuration for row in told]
-    assert names == ["record", "run-pp", "run-tpp", "compare"]
-    assert {(row.outcome, row.detail) for row in told} == {("ok", "")}
-    record, *replayed = told
-    assert record.recorded > 100
-    assert {row.instructions > 0 for row in replayed} == {True}
-
-
 def test_cells() -> None:
     assert [number(each) for each in (0.01234, 0.1234, 1.234, 12.34, 123.4, 12345.6)] == [
         "0.012", "0.12", "1.23", "12.3", "123", "12,346",
@@ -326,7 +308,6 @@ def test_the_page_of_a_benchmark() -> None:
     assert "| sieve, edges | 600 | 2.50 | 0.000 | 240 | 1.25 |" in page
     assert "| cppcheck | 5.00 | 2.00 | 2.50 |" in page
     assert "| longjmp | 150 | - | - | 2.00 |" in page
-    assert "| hello | 400 | 4.00 | 0.00100 | 0.50 | 6.00 | - | - | - | - |" in page
     sizes = (
         page.index("| hello | 0.50 | - | - | 0.90 |"),
         page.index("| dash | 0.70 | - | - | 1.50 |"),

@@ -109,18 +109,6 @@ def test_reports_say_that_it_estimates(installed: Path, tmp_path: Path) -> None:
     assert compared.returncode == 0
 
 
-@pytest.mark.long
-def test_recordings_are_refused_in_one_line(installed: Path, tmp_path: Path) -> None:
-    """They lack the order of events of different routines."""
-    assert simprof(installed, tmp_path, "record", "-o", "run.rec", LOOPS).returncode == 0
-    for command in (["run", "--mode=edge-samples"], ["compare", "--mode=pp,edge-samples"]):
-        done = simprof(installed, tmp_path, *command, "--replay", "run.rec")
-        (line,) = done.stderr.splitlines()
-        assert done.returncode == 125
-        assert "mode edge-samples depends on the order of events of all routines" in line
-        assert "without --replay" in line
-
-
 def test_graph_files_take_turns(installed: Path, tmp_path: Path) -> None:
     """20 activations of 8 edges each: every 7th of 160 is a sample, from the first on: 23."""
     graph = {

@@ -30,7 +30,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.registry import definition
-from simprof.profiler.session import execution, session
+from simprof.profiler.session import execution, session, shared
 from simprof.profiler.session.observation import Observation, warnings
 from simprof.profiler.session.session import compare_program
 from tests.oracles.exact import Simulated, simulate
@@ -298,14 +298,14 @@ def test_priced_counters_of_threads_are_not_locked(mode: str, threads: int, expe
 def test_processes_that_share_the_work_name_the_same_lines(
     fixture_elf: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "LARGE_PROGRAM", 0)
+    monkeypatch.setattr(shared, "LARGE_PROGRAM", 0)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     guest = GuestOptions(Path(), stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
     request = RunRequest(fixture_elf("bench", "v9"), guest, (b"1",))
-    settings = [Setting(mode, mode, SchemeOptions()) for mode in ("pp", "qpt")]
+    settings = [Setting(mode, mode, SchemeOptions()) for mode in ("pp", "qpt", "qpt2", "naive")]
     alone = compare_program(request, settings).measurements
-    shared = compare_program(request, settings, jobs=2).measurements
+    together = compare_program(request, settings, jobs=2).measurements
     os.close(nowhere)
-    assert [each.lines for each in shared] == [each.lines for each in alone]
+    assert [each.lines for each in together] == [each.lines for each in alone]
     assert all(each.lines for each in alone)
-    assert shared == alone
+    assert together == alone

@@ -96,7 +96,5 @@ def test_where_it_cannot_be(request_: RunRequest, tmp_path: Path) -> None:
     both = replace(setting, options=replace(setting.options, edge_profile=tmp_path / "p"))
     with pytest.raises(UsageError, match="one of both"):
         observe(request_, (both,))
-    with pytest.raises(UsageError, match="without --replay"):
-        observe(replace(request_, replay=tmp_path / "run"), (setting,))
     with pytest.raises(UsageError, match="--max-instructions N -o FILE"):
         basis_without_run(request_.program).order(setting)

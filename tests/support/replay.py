@@ -37,16 +37,11 @@ TABLES = (TableChoice.AUTO, TableChoice.HASH)
 HOW_MADE = ("runs", "whole_runs")
 
 
-def replayed_modes() -> list[str]:
-    """Return all modes but those that depend on the order of what different routines execute."""
-    return [mode for mode in registry.modes() if not registry.definition(mode).depends_on_order]
-
-
 def settings() -> list[Setting]:
-    """Every mode that recordings have enough for, with arrays and hash tables of paths."""
+    """Every mode, with arrays and hash tables of paths."""
     return [
         Setting(f"{mode} {table}", mode, SchemeOptions(table=table))
-        for mode in replayed_modes()
+        for mode in registry.modes()
         for table in TABLES
         if table is TableChoice.AUTO or registry.definition(mode).counts_paths
     ]

@@ -7,9 +7,6 @@ installation, not for a binary.
 
 qemu-user counts the same program's blocks or edges with a native plugin (`tools/edge_plugin.c`),
 and `import-numba` is what Python takes to import numba, without which no run starts.
-
-`record` writes a recording, and the same commands then measure from it (`replay`), without running
-the program: as often as it takes for them to be warm.
 """
 
 from __future__ import annotations
@@ -42,9 +39,6 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 """Words of simprof's command line."""
 CONFIGURATIONS = (NUMBA, *PEERS, *COMMANDS)
-RECORD = "record"
-REPLAYED = ("run-pp", "run-tpp", "compare")
-"""Those of `COMMANDS` that are measured on a recording, too."""
 START = "import sys; from simprof.profiler.cli import main; sys.exit(main())"
 WARMING = ROOT / "fixtures" / "bin" / "v9" / "loops.elf"
 """The program with which simprof's kernels are compiled before anything is timed."""
@@ -118,36 +112,6 @@ def _once(program: Program, configuration: str, timeout: float) -> list[Taken]:
         facts = run_facts(directory / "report.json")
         warm = _process(command, directory, timeout, program)
         return [(cold, facts), (warm, run_facts(directory / "report.json"))]
-
-
-def measure_replays(measuring: Measuring, program: Program) -> None:
-    """Add the rows of a recording: what it takes to write it, and what commands take on it."""
-    first = Row("replay", program.name, RECORD, "warm", program.arguments)
-    wanted = [replace(first, configuration=each) for each in REPLAYED]
-    if all(measuring.results.has(row) for row in (first, *wanted)):
-        return
-    with tempfile.TemporaryDirectory(prefix="simprof-bench-") as scratch:
-        directory = Path(scratch)
-        recording, report = directory / "recording", directory / "report.json"
-        words = ["record", *_surroundings(program), str(program.path), "-o", str(recording)]
-        command = [sys.executable, "-c", START, *words, "--", *program.arguments]
-        _process(command, directory, measuring.timeout, program)
-        taken: list[Taken] = [
-            (_process(command, directory, measuring.timeout, program), {})
-            for _ in range(measuring.repeat)
-        ]
-        size = recording.stat().st_size if recording.exists() else 0
-        measuring.add(replace(_best(first, taken), recorded=size))
-        for row in wanted:
-            words = [*COMMANDS[row.configuration], "--replay", str(recording), "--no-progress"]
-            words += ["--json", str(report), str(program.path)]
-            command = [sys.executable, "-c", START, *words]
-            _process(command, directory, measuring.timeout, program)
-            taken = [
-                (_process(command, directory, measuring.timeout, program), instructions(report))
-                for _ in range(measuring.repeat)
-            ]
-            measuring.add(_best(row, taken))
 
 
 def simprof_command(program: Program, configuration: str, report: Path) -> list[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tools.benchmarks import recovery
 from tools.benchmarks.commands import NUMBA, QEMU
 from tools.benchmarks.growth import per_event
-from tools.benchmarks.rows import Row, State, emulated, find
+from tools.benchmarks.rows import Row, State, find
 
 ENGINE = {
     "edges": {"sieve": 1.35, "bench": 1.15, "calls": 1.4},
@@ -29,9 +29,6 @@ RUN_LARGEST = (15.0, 0.8e9)
 """Seconds and bytes of the largest program, cold."""
 COMPARE_LARGEST = 1.0e9
 """Bytes of `compare` of the largest program, cold."""
-REPLAY = 3.0
-LONG = 100_000_000
-"""How many times faster a warm `run` under pp is on a recording of so many instructions."""
 COMMANDS: tuple[tuple[str, str, State, float], ...] = (
     ("hello", "run-pp", "warm", 0.25),
     ("cppcheck", "run-pp", "cold", 6.0),
@@ -95,15 +92,6 @@ def verdicts(rows: Sequence[Row], programs: Sequence[str]) -> Iterator[Verdict]:
         for name in programs:
             yield from _runs(rows, name, state)
     yield from _commands(rows)
-    for row in rows:
-        is_replayed = row.part == "replay" and row.configuration == "run-pp"
-        if is_replayed and row.outcome == "ok" and row.instructions >= LONG:
-            other = emulated(rows, row)
-            times = other.cpu / row.cpu if other else None
-            what = (
-                f"`run` pp, replayed, {row.program}, {row.instructions / 1e6:,.0f} M instructions"
-            )
-            yield Verdict(what, times, REPLAY, "x faster", at_least=True)
     for name in ("jumps", "throws"):
         event = per_event(rows, name, "run-edges")
         what = {"jumps": "a longjmp", "throws": "an exception"}[name]

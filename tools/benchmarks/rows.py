@@ -31,7 +31,7 @@ SCHEMA = "simprof/bench/2"
 NO_RESULTS = (":(exclude)docs/performance.*", ":(exclude)docs/reliability.*")
 """What git leaves out when it says whether files were changed: what is written meanwhile."""
 
-Part = Literal["engine", "command", "replay", "text", "length", "event", "recovery"]
+Part = Literal["engine", "command", "text", "length", "event", "recovery"]
 State = Literal["", "cold", "warm"]
 Outcome = Literal["ok", "timeout", "failed"]
 
@@ -43,8 +43,8 @@ class Row:
     Attributes
     ----------
     part
-        What it belongs to: the engine alone, whole commands, the same on a recording, growth over
-        text size or run length, one longjmp or exception, recovery.
+        What it belongs to: the engine alone, whole commands, growth over text size or run
+        length, one longjmp or exception, recovery.
     state
         "cold": with an empty cache; "warm": the same command again; "": it has no cache.
     arguments
@@ -60,8 +60,6 @@ class Row:
         How often the program was emulated, and how often from start to end; 0: not known.
     text
         Bytes of executable sections, 0: not looked up.
-    recorded
-        Bytes of the recording that it wrote, 0: none.
     detail
         Why it failed, empty otherwise.
     beside
@@ -83,7 +81,6 @@ class Row:
     runs: int = 0
     whole_runs: int = 0
     text: int = 0
-    recorded: int = 0
     detail: str = ""
     beside: float | None = None
     repeat: int = 1
@@ -186,18 +183,6 @@ def find(
     """Return the last row of a configuration that was measured to its end, None without one."""
     wanted = (part, program, configuration, state)
     found = [row for row in rows if row.key[:4] == wanted and row.outcome == "ok"]
-    return found[-1] if found else None
-
-
-def emulated(rows: Sequence[Row], replayed: Row) -> Row | None:
-    """Return the same command, warm, that ran the program; None where it was not measured."""
-    found = [
-        row
-        for row in rows
-        if row.part in ("command", "length")
-        and row.key[1:] == replayed.key[1:]
-        and row.outcome == "ok"
-    ]
     return found[-1] if found else None
 
 

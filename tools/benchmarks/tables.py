@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from tools.benchmarks.commands import COMMANDS, NUMBA, PEERS, QEMU, RECORD, REPLAYED
+from tools.benchmarks.commands import COMMANDS, NUMBA, PEERS, QEMU
 from tools.benchmarks.growth import EVENT_CONFIGURATIONS, per_event
 from tools.benchmarks.limits import Verdict
-from tools.benchmarks.rows import Part, Row, emulated, find
+from tools.benchmarks.rows import Part, Row, find
 
 SEPARATOR = "-"
 """What stands where nothing was measured."""
@@ -102,43 +101,6 @@ def command_table(rows: Sequence[Row], programs: Sequence[str], state: str) -> T
 
 def _peer_title(configuration: str, unit: str = "s") -> str:
     return f"qemu + {PEERS[configuration]}, {unit}"
-
-
-def replay_table(rows: Sequence[Row]) -> Table:
-    """Return what commands take on a recording, and how much faster that is, a line a run."""
-    replayed = [row for row in rows if row.part == "replay"]
-    lines = []
-    for record in replayed:
-        if record.configuration != RECORD:
-            continue
-        same = {
-            row.configuration: row
-            for row in replayed
-            if (row.program, row.arguments) == (record.program, record.arguments)
-        }
-        executed = max(row.instructions for row in same.values())
-        cells = [
-            cell(record, lambda row: number(row.cpu)),
-            cell(record, partial(_density, executed)),
-        ]
-        for each in REPLAYED:
-            cells.append(cell(same.get(each), lambda row: number(row.cpu)))
-            cells.append(cell(same.get(each), partial(_times_faster, rows)))
-        lines.append((record.program, f"{executed / 1e6:,.0f}", *cells))
-    replayed_titles = (
-        title for each in REPLAYED for title in (_command_title(each), "x faster than emulating")
-    )
-    titles = ("program", "M instructions", "`record`, s", "bits an instruction", *replayed_titles)
-    return Table(titles, tuple(lines))
-
-
-def _density(executed: int, record: Row) -> str:
-    return f"{8 * record.recorded / executed:.5f}" if executed else SEPARATOR
-
-
-def _times_faster(rows: Sequence[Row], replayed: Row) -> str:
-    other = emulated(rows, replayed)
-    return SEPARATOR if other is None else number(other.cpu / replayed.cpu)
 
 
 def times(row: Row) -> str:

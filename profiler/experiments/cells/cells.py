@@ -137,10 +137,8 @@ class Job:
     group: str = ""
     suite: str = ""
     position: int = 0
-    # Recording that stands for the run, which is not emulated; None: it is.
+    # Recording of the run, whose answers the program gets; None: it sees its own world.
     replay: Path | None = field(default=None, compare=False)  # the result is the same
-    # Whether that recording is made where there is none
-    records: bool = field(default=False, compare=False)
 
 
 # Not `profile.RoutineProfile`: that has every edge and path, which is too much to keep of a sweep,

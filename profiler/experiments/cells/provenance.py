@@ -1,10 +1,8 @@
-"""What a cell's result depends on, as one key (`cells.CellKey`), and recordings in place of runs.
+"""What a cell's result depends on, as one key (`cells.CellKey`), and a recording of its run.
 
-Every cell that runs its program as it is (`CellKind.RUN`) can be measured by a recording of that
-run (`trace.recording_format`; `--replay` of sweeps and tables). A recording that the user names
-must be of the program and of the input of all of these cells (`check`). A directory has one for
-each program and input, under a name with a digest of all that decides the run; what it lacks is
-recorded when the first cell needs it.
+Cells that run their program as it is (`CellKind.RUN`) can be measured in the world of a recording
+(`trace.recording_format`; `--replay` of sweeps and tables), which must be of the program and of the
+input of all of them (`check`).
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,9 +20,9 @@ from simprof.profiler.experiments.cells.cells import CellKey, CellKind, Job
 from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import given_file_sha256
-from simprof.profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
+from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.schemes.cost_model import cost_model
-from simprof.profiler.schemes.registry import beginning, brought, definition
+from simprof.profiler.schemes.registry import brought
 from simprof.profiler.trace.recording_format import Recording, RecordingHeader
 from simprof.simulator.errors import UsageError
 from simprof.simulator.values import dataclass
@@ -173,52 +170,12 @@ def _digest(facts: object) -> str:
 _EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
-@dataclass(frozen=True)
-class Replays:
-    """Where the recordings are."""
+def replayed(path: Path, jobs: Mapping[Job, CellKey]) -> Callable[[Job], Job]:
+    """Return what gives a job the recording at `path`, if that stands for its run.
 
-    path: Path  # A recording, or a directory of recordings
-    is_directory: bool  # Which of them
-
-    def of(self, job: Job, key: CellKey) -> Job:
-        """Return a job with the recording that stands for its run, if one does."""
-        # Programs with a compiler's counters are run: the files that they write are counted.
-        if job.cell.kind is not CellKind.RUN or job.writable:
-            return job
-        if not self.is_directory:
-            return replace(job, replay=self.path)
-        cell = job.cell
-        # Recordings lack the order of events of different routines. Weights do not matter here.
-        mode, options = cell.setting.mode, cell.setting.scheme(self.path, self.path).options
-        if definition(mode).depends_on_order or beginning(mode, options):
-            return job
-        name = f"{cell.benchmark}-{cell.build}-{cell.input}-{run_digest(key)}.run"
-        return replace(job, replay=self.path / name, records=True)
-
-
-def find(path: Path, jobs: Mapping[Job, CellKey]) -> Replays:
-    """Return what `--replay PATH` means for these jobs.
-
-    `path`: A recording; otherwise a directory, which is made where there is none. `jobs`: The jobs
-    with their keys.
-
-    Raises UsageError if the recording is not of the one run that all jobs are of, or the directory
-    cannot be made.
+    `jobs`: All jobs with their keys. Raises UsageError if the recording is not of the one run that
+    they are of.
     """
-    if path.is_file():
-        _check_all(path, jobs)
-        return Replays(path, is_directory=False)
-    try:
-        path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"--replay {path}: no directory can be made there ({error.strerror}): name a recording "
-            "or a directory"
-        ) from None
-    return Replays(path.absolute(), is_directory=True)
-
-
-def _check_all(path: Path, jobs: Mapping[Job, CellKey]) -> None:
     runs = {run_digest(key): job for job, key in jobs.items() if job.cell.kind is CellKind.RUN}
     if len(runs) > 1:
         names = [
@@ -227,12 +184,11 @@ def _check_all(path: Path, jobs: Mapping[Job, CellKey]) -> None:
         ]
         raise UsageError(
             f"--replay {path} is a recording of one run, and these cells are of several "
-            f"({', '.join(names)}): name a directory for their recordings"
+            f"({', '.join(names)}): sweep one program with one input"
         )
-    for job, key in jobs.items():
-        if job.cell.kind is CellKind.RUN:
-            check(path, job, key)
-            return
+    for job in runs.values():
+        check(path, job, jobs[job])
+    return lambda job: replace(job, replay=path) if job.cell.kind is CellKind.RUN else job
 
 
 def check(path: Path, job: Job, key: CellKey) -> None:
@@ -243,8 +199,6 @@ def check(path: Path, job: Job, key: CellKey) -> None:
     Raises UsageError if it is not, or is not whole.
     """
     recording = Recording(path)
-    if recording.end is None:
-        raise UsageError(f"{path}: {recording.cut}: record it again")
     if job.writable:
         raise UsageError(
             f"--replay {path}: {job.cell.benchmark} ({job.cell.build}) writes files, which a "
@@ -255,9 +209,9 @@ def check(path: Path, job: Job, key: CellKey) -> None:
     for differs, what, hint in _differences(recording.header, job, key):
         if differs:
             raise UsageError(f"{path}: the program was recorded {what}: record it with {hint}")
-    budget, executed = job.max_instructions, recording.end.result["instructions"]
-    if recording.header.max_instructions != budget and not (
-        recording.end.result["reason"] == "exit" and (budget is None or executed <= budget)
+    budget, executed = job.max_instructions, recording.end.instructions
+    if recording.header.guest.max_instructions != budget and not (
+        recording.end.reason == "exit" and (budget is None or executed <= budget)
     ):
         raise UsageError(
             f"{path}: the program was recorded with another budget: record it with "
@@ -275,7 +229,7 @@ def _differences(
     arguments = tuple(os.fsdecode(bytes.fromhex(text)) for text in header.arguments)
     name, file = (os.fsdecode(bytes.fromhex(text)) for text in (guest.name, guest.file))
     environment = tuple(os.fsdecode(bytes.fromhex(text)) for text in guest.environment)
-    limits = ("memory_limit", "stack_size", "strict")
+    limits = ("memory_limit", "stack_size", "strict", "thread_seed")
     return (
         (arguments != key.arguments, "with other arguments", f"-- {' '.join(key.arguments)}"),
         (file != f"/{key.name}", f"as {file}", f"--exe /{key.name}"),
@@ -289,55 +243,6 @@ def _differences(
         (
             any(getattr(guest, limit) != getattr(plain, limit) for limit in limits),
             "with other limits",
-            "the usual --memory-limit, --stack-size and no --strict",
+            "the usual --memory-limit and --stack-size, no --strict and no --thread-seed",
         ),
     )
-
-
-def stages(groups: Sequence[tuple[Job, ...]]) -> list[list[tuple[Job, ...]]]:
-    """Put groups that make recordings before those that need them; mostly it is one stage."""
-    making: dict[Path, tuple[Job, ...]] = {}
-    others = []
-    for group in groups:
-        path = group[0].replay
-        if path is None or not group[0].records or path in making or path.exists():
-            others.append(group)
-        else:
-            making[path] = group
-    return [list(making.values()), others] if making else [others]
-
-
-def recorded(job: Job, request: RunRequest) -> RunRequest:
-    """Return the request of a job's run, or that of the recording that stands for it.
-
-    The run is recorded where that is still to be done. The file is there whole or not at all.
-
-    Raises SimulatorError as `session.observe`.
-    """
-    path = job.replay
-    if path is None:
-        return request
-    is_whole = False
-    with suppress(UsageError):
-        is_whole = path.exists() and Recording(path).end is not None
-    if job.records and not is_whole:
-        from simprof.profiler.session.session import observe
-
-        passing = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            observe(replace(request, recording=passing, selection=ALL_ROUTINES), ())
-            passing.replace(path)
-        finally:
-            passing.unlink(missing_ok=True)
-    return replace(request, replay=path)
-
-
-def output_of(path: Path) -> str:
-    """Return the SHA-256 of what a recorded program wrote to standard output.
-
-    Raises UsageError if the recording is not whole.
-    """
-    end = Recording(path).end
-    if end is None:
-        raise UsageError(f"{path} is cut: record it again")
-    return end.output

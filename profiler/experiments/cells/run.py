@@ -28,7 +28,6 @@ from simprof.profiler.experiments.cells.cells import (
     failure,
 )
 from simprof.profiler.experiments.cells.executed import arc_increments
-from simprof.profiler.experiments.cells.provenance import output_of, recorded
 from simprof.profiler.experiments.cells.settings import WeightChoice, setting
 from simprof.profiler.experiments.suites.suite import ANY_STATUS, Input
 from simprof.profiler.profiles.cache_files import is_wanted
@@ -45,6 +44,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.registry import PATH_PROFILER, beginning, guided_by
+from simprof.profiler.trace.recording_format import Recording
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         request = _request(job, directory, open_outputs(stack, directory))
         results = measure(request, [_scheme(each, profiles) for each in group])
         replay, written = request.replay, request.guest.writable
-        digest = file_sha256(directory / "stdout") if replay is None else output_of(replay)
+        digest = file_sha256(directory / "stdout")
+        if replay is not None:  # which prints nothing
+            digest = Recording(replay).end.output
         error = _wrong(job, results[0], digest)
         # how often the counters that a compiler put into the program count
         more = {} if error or written is None else {COMPILER_INCREMENTS: arc_increments(written)}
@@ -221,7 +223,7 @@ def _guide(group: JobGroup, stack: ExitStack, directory: Path) -> Path | None:
     if guided is None or guided.guide is None:
         return None
     cell = replace(guided.cell, input=guided.guide.name)
-    job = replace(guided, cell=cell, given=guided.guide, replay=None, records=False)
+    job = replace(guided, cell=cell, given=guided.guide, replay=None)
     has_paths = any(guided_by(each.cell.setting.mode) is ProfileKind.PATHS for each in group)
     profile, measured = _saved_profile(job, stack, directory, "guide-", has_paths=has_paths)
     ending = measured.ending
@@ -306,8 +308,8 @@ def _request(job: Job, directory: Path, outputs: Sequence[int]) -> RunRequest:
     )
     # the time of a cell is that of a first run
     remember = request.remember and job.cell.kind is not CellKind.TIME
-    request = replace(request, selection=job.cell.setting.selection, remember=remember)
-    return recorded(job, request)
+    selection = job.cell.setting.selection
+    return replace(request, selection=selection, remember=remember, replay=job.replay)
 
 
 def _scheme(job: Job, profiles: _Profiles) -> Setting:

@@ -26,7 +26,7 @@ from simprof.profiler.experiments.cells.cells import (
     failure,
     plan_cell,
 )
-from simprof.profiler.experiments.cells.provenance import Keys, find, missing_key, row_key, stages
+from simprof.profiler.experiments.cells.provenance import Keys, missing_key, replayed, row_key
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.settings import (
     CellSetting,
@@ -110,8 +110,7 @@ def obtain(
     *,
     store: Store | None = None,
     workers: int = 2,  # Processes; 0: everything is done in this one
-    # A recording, or a directory of recordings, that cells are measured by (`replays.find`); None:
-    # they are run.
+    # A recording of the one run that cells are of; None: they see their own world.
     replay: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Outcome:
@@ -207,7 +206,7 @@ def carry_out(
     made = Keys()
     keys = {job: made.key(job) for job in order.jobs}
     keys |= {job: missing_key(job) for job, _ in order.failures}
-    replays = None if replay is None else find(replay, {job: keys[job] for job in order.jobs})
+    given = None if replay is None else replayed(replay, {job: keys[job] for job in order.jobs})
     stored: dict[Job, CellResult] = {}
     if store is not None:
         known = ((job, store.get(job, key)) for job, key in keys.items())
@@ -230,12 +229,10 @@ def carry_out(
     broken = {job: failure(text) for job, text in order.failures if job not in results}
     if broken:
         take(broken)
-    left = (job for job in order.jobs if job not in results)
-    if replays is not None:
-        left = (replays.of(job, keys[job]) for job in left)
-    for work in stages(groups(left)):
-        for number, group_results in run(work):
-            take(dict(zip(work[number], group_results, strict=True)))
+    left = [job for job in order.jobs if job not in results]
+    work = groups(left if given is None else map(given, left))
+    for number, group_results in run(work):
+        take(dict(zip(work[number], group_results, strict=True)))
     return Outcome({job: results[job] for job in keys}, len(stored), keys)
 
 

@@ -33,7 +33,7 @@ def run_tables(
     only: Sequence[str] = (),  # Glob patterns of benchmarks; empty: all
     # Glob patterns of those that are instrumented and run; None: those that the suite names.
     executed: Sequence[str] | None = None,
-    # A recording, or a directory of recordings, that cells are measured by (`obtain`).
+    # A recording of the one run that cells are of (`obtain`).
     replay: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> TableReport:

@@ -106,12 +106,7 @@ def test_a_recording_guides_as_the_run_does(
         words = ["compare", "--mode=pref:everywhere:least=2,tpp,pp", "--json=-", *more, elf]
         assert cli.run(words) == 0
         answers.append(json.loads(capfd.readouterr().out))
-    for mode, one in answers[0]["modes"].items():
-        assert one["instructions"] == answers[1]["modes"][mode]["instructions"]
-        assert (
-            one["counts"]["path_increments"]
-            == (answers[1]["modes"][mode]["counts"]["path_increments"])
-        )
+    assert answers[0]["modes"] == answers[1]["modes"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,14 +23,16 @@ from simprof.simulator.linux.outside import (
     FileStatus,
     LoggedCall,
     RecordingHost,
+    ReplayMismatchError,
     Special,
 )
 
 MEGABYTE = 1 << 20
+ASKED = b"asked".ljust(16)  # a digest
 
 
 def call(value: object, method: str = "read") -> LoggedCall:
-    return LoggedCall(method, b"asked", value, None)
+    return LoggedCall(method, ASKED, value, None)
 
 
 def test_every_kind_of_answer_comes_back_as_it_was() -> None:
@@ -42,8 +45,8 @@ def test_every_kind_of_answer_comes_back_as_it_was() -> None:
         call(Special("fd/1"), "open"),
         call((DirectoryEntry(b".", 1, 4), DirectoryEntry(b"a\xff", 2, 8)), "list_directory"),
         call((), "list_directory"),
-        LoggedCall("open", b"asked", None, errno.ENOENT),
-        LoggedCall("read", b"asked", None, None, interrupted=True),
+        LoggedCall("open", ASKED, None, errno.ENOENT),
+        LoggedCall("read", ASKED, None, None, interrupted=True),
     ]
     log = CallLog()
     for each in calls:
@@ -59,14 +62,45 @@ def test_every_kind_of_answer_comes_back_as_it_was() -> None:
         found[-1].answer()
 
 
+def test_a_log_comes_back_from_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever pieces they are in."""
+    monkeypatch.setattr(outside, "PIECE", 7)
+    log, again = CallLog(), CallLog(None)
+    for value in (b"data", None, 7, Special("null")):
+        log.append(call(value))
+    for piece in log.pieces():
+        again.extend(piece, 0)
+    again.extend(b"", len(log))
+    log.append(call(b"behind what was read"))
+    again.append(call(b"behind what was read"))
+    assert (len(again), again.digest) == (len(log), log.digest) == (5, again.digest)
+    offset = 0
+    for _ in range(len(log)):
+        assert again.read(offset) == log.read(offset)
+        _, offset = log.read(offset)
+
+
+def test_what_is_no_log_is_refused() -> None:
+    whole = CallLog()
+    whole.append(call(FileStatus(7, 0o100644, 2, 1 << 40, 123456789, 5, 3), "status"))
+    (data,) = whole.pieces()
+    for place in range(len(data)):
+        log = CallLog()
+        log.extend(data[:place] + bytes([data[place] ^ 0x41]) + data[place + 1 :], 1)
+        with suppress(ReplayMismatchError):
+            log.read(0)
+    with pytest.raises(ReplayMismatchError, match="damaged"):
+        whole.read(1)
+
+
 def test_a_digest_is_another_if_anything_differs() -> None:
     calls = [
         call(b"answer"),
         call(b"answers"),
-        LoggedCall("read", b"asks", b"answer", None),
+        LoggedCall("read", b"asks".ljust(16), b"answer", None),
         call(b"answer", "pread"),
-        LoggedCall("read", b"asked", None, 5),
-        LoggedCall("read", b"asked", None, None, interrupted=True),
+        LoggedCall("read", ASKED, None, 5),
+        LoggedCall("read", ASKED, None, None, interrupted=True),
     ]
 
     def digest(*logged: LoggedCall) -> bytes:
