@@ -147,7 +147,7 @@ def test_all_native_steps_are_the_walkers(name: str, width: str, fixture_elf: Co
 
 
 @pytest.mark.toolchain
-@pytest.mark.seeds(range(200), few=2)
+@pytest.mark.seeds(range(200), few=1)
 def test_native_steps_of_random_programs(seed: int, compile_c: Compile, tmp_path: Path) -> None:
     """Also all that a run learns (`simulate` checks it against the walker)."""
     path = compile_c(program(seed), ("-O2", *BARE), width="v9" if seed % 2 else "v8plus")
