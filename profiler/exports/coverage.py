@@ -28,9 +28,14 @@ from functools import lru_cache
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind, VertexName
-from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
-from simprof.profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile, RunMeasurement
+from simprof.profiler.profiles.profile import (
+    BlockCount,
+    EdgeCount,
+    RoutineProfile,
+    RunMeasurement,
+    unplanned,
+)
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import SelectedRoutines
 from simprof.profiler.request.request import Selection
@@ -258,25 +263,7 @@ def never_entered(cfg: ControlFlowGraph, recovered: ProgramGraphs) -> RoutinePro
         transfer = -1 if block.instructions < 2 else code.index(block.end - 8)
         delayed = transfer >= 0 and bool(HAS_DELAY_SLOT[code.transfers.kind[transfer]])
         blocks.append(BlockCount(block.start, block.instructions, block.is_slot, delayed, 0, 0))
-    edges = (
+    edges = [
         EdgeCount(names[edge.source], names[edge.target], edge.kind, 0, False) for edge in cfg.edges
-    )
-    return RoutineProfile(
-        name=cfg.name,
-        address=cfg.address,
-        blocks=len(cfg.blocks),
-        edges=len(cfg.edges),
-        back_edges=0,
-        irreducible=False,
-        potential_paths=0,
-        cut_edges=0,
-        table=CounterTable.NONE,
-        addressing=None,
-        path_register=None,
-        activations=0,
-        added=0,
-        instructions=0,
-        edge_counts=tuple(edges),
-        path_counts=(),
-        block_counts=tuple(blocks),
-    )
+    ]
+    return unplanned(cfg.name, cfg.address, blocks, edges)

@@ -286,13 +286,21 @@ class RoutineProfile:
         return self.added - placed - sum(block.added for block in self.block_counts)
 
 
-def generated_code(entries: int, instructions: int) -> RoutineProfile:
-    """Return what was executed of code that a program has made, as a routine without a graph."""
+def unplanned(
+    name: str,
+    address: int,
+    blocks: Sequence[BlockCount] = (),
+    edges: Sequence[EdgeCount] = (),
+    *,
+    activations: int = 0,
+    instructions: int = 0,
+) -> RoutineProfile:
+    """Return a routine that no scheme has planned: it was never entered, or has no graph."""
     return RoutineProfile(
-        name="(generated code)",
-        address=0,
-        blocks=0,
-        edges=0,
+        name=name,
+        address=address,
+        blocks=len(blocks),
+        edges=len(edges),
         back_edges=0,
         irreducible=False,
         potential_paths=0,
@@ -300,11 +308,12 @@ def generated_code(entries: int, instructions: int) -> RoutineProfile:
         table=CounterTable.NONE,
         addressing=None,
         path_register=None,
-        activations=entries,
+        activations=activations,
         added=0,
         instructions=instructions,
-        edge_counts=(),
+        edge_counts=tuple(edges),
         path_counts=(),
+        block_counts=tuple(blocks),
     )
 
 

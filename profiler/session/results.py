@@ -46,7 +46,7 @@ from simprof.profiler.profiles.profile import (
     RoutineProfile,
     RunMeasurement,
     ThreadInfo,
-    generated_code,
+    unplanned,
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.recovery.code_image import CodeImage
@@ -528,7 +528,8 @@ class Measuring:
         observation = self._observation
         unattributed, is_all = observation.unattributed, observation.invocation.selection.is_all
         if unattributed.generated and is_all and observation.window is None:
-            yield generated_code(unattributed.entries, unattributed.generated)
+            entries, instructions = unattributed.entries, unattributed.generated
+            yield unplanned("(generated code)", 0, activations=entries, instructions=instructions)
 
     def measurement(self) -> RunMeasurement:
         """Return what the scheme measured in all routines together."""
