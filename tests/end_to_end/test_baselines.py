@@ -31,26 +31,30 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-OTHERS = ("micro.baseline", "profiles-v9/tailcalls", "graphs/calls", "graphs/tpp:table=hash")
+OTHERS = (
+    "micro.baseline",
+    "wcet.baseline",
+    "profiles-v9/tailcalls",
+    "graphs/calls",
+    "graphs/tpp:table=hash",
+)
 """Of each other kind a short one, or two. Those below find changed words in more of them."""
 
 
 def in_turn(names: Iterable[str]) -> Iterator[str]:
-    """Yield a case of every program, its builds in turn, of graphs every second, and all others.
+    """Yield a case of every program, its builds in turn, and every third of the others.
 
     Builds of a program differ in what they execute, seldom in what they find: `make baselines`
     records all, and `tools/baselines.py --check` compares them.
     """
-    builds, graphs = defaultdict(list), []
+    builds, others = defaultdict(list), []
     for name in names:
         suite, _, rest = name.partition("-")
         if suite in ("micro", "wcet"):
             builds[suite, rest.partition("/")[2]].append(name)
-        elif name.startswith("graphs/"):
-            graphs.append(name)
         else:
-            yield name
-    yield from (name for at, name in enumerate(graphs) if not at % 2 or name in OTHERS)
+            others.append(name)
+    yield from (name for at, name in enumerate(others) if not at % 3 or name in OTHERS)
     for number, each in enumerate(builds.values()):
         yield each[number % len(each)]
 

@@ -36,7 +36,7 @@ def check(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("how", first(4, [*QUICK, *ENDINGS[::5], *LONG[::5]]), ids=str)
+@pytest.mark.parametrize("how", first(4, [*QUICK, *ENDINGS[::7], *LONG[::7]]), ids=str)
 def test_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, how: Build) -> None:
     check(compile_c, tmp_path, how)
 

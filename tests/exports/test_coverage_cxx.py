@@ -113,7 +113,7 @@ def test_containers(
 @pytest.mark.viewers
 @pytest.mark.parametrize(
     ("source", "level", "width", "static"),
-    turns([*SOURCES, *SOURCES], LEVELS, ("v9", "v8plus"), (True, True, False)),
+    turns(SOURCES, LEVELS, ("v9", "v8plus"), (True, True, False)),
     ids=lambda value: value.stem if isinstance(value, Path) else str(value),
 )
 def test_programs(
