@@ -28,7 +28,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -81,14 +81,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("simprof")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _silent_compiling() -> Iterator[None]:
-    """Have commands not say that kernels are compiled: in this process alone they are."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "on_compiling", lambda tell: None)
-        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -64,6 +64,7 @@ class CFunction:
 
 class _State:
     is_here: bool | None = None  # None: not decided yet
+    is_asked: bool = False  # whether it was decided by `compile_here`, for want of nothing
     directory: Path | None = None  # where numba keeps what it makes
     tell: Callable[[str], None] | None = None
     # By the name of a C function: what has numba compile it, in this process; kernels in Python.
@@ -79,7 +80,7 @@ def compile_here(directory: Path | None = None) -> None:
 
     `directory`: Where numba keeps what it makes; None: nowhere. To be called first.
     """
-    _State.is_here, _State.directory = not is_plain(), directory
+    _State.is_here, _State.is_asked, _State.directory = not is_plain(), True, directory
 
 
 def is_here() -> bool:
@@ -96,8 +97,8 @@ def is_plain() -> bool:
 
 
 def on_compiling(tell: Callable[[str], None]) -> None:
-    """Have `tell` be told, once, that kernels are compiled."""
-    _State.tell = tell
+    """Have `tell` be told, once, that kernels are compiled because no library fits."""
+    _State.tell = None if _State.is_asked else tell
 
 
 def cache_directory() -> Path | None:

@@ -248,7 +248,10 @@ def test_numba_keeps_nothing_where_others_may_write(
 
 def test_compiling_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(compiled._State, "tell", said.append)
+    compiled.on_compiling(said.append)
+    assert compiled._State.tell is None  # tests have asked for it
+    monkeypatch.setattr(compiled._State, "is_asked", False)
+    compiled.on_compiling(said.append)
     for _ in range(2):
         compiled._address("simprof.profiler.graphs.plan_kernel.frontier")
     assert said == ["compiling kernels: no library fits this machine and these sources"]
