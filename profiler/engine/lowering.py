@@ -141,7 +141,6 @@ class Lowering:
         self._by_edge: dict[int, tuple[Operation, ...]] = {}
         self._unpacked: set[int] = set()  # Routines whose operations are in `_by_edge`
         self._tables: dict[tuple[int, int], int] = {}
-        self._hashing: set[int] = set()
         self._own_tables: set[int] = set()
 
     @property
@@ -190,10 +189,6 @@ class Lowering:
         """Return path number -> count of an OWN table in order of first counts, of others none."""
         own = table in self._own_tables
         return self.memory.table_entries(table) if own else {}
-
-    def hashes_paths(self, routine: int) -> bool:
-        """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
-        return routine in self._hashing
 
     def choose(self, routine: int, cfg: ControlFlowGraph) -> None:
         """Let only the schemes on `cfg` count, which a routine's graph has turned out to be."""
@@ -326,8 +321,6 @@ class Lowering:
     def _table(self, routine: int, slot: int, plan: InstrumentationPlan) -> int:
         table = self.memory.add_table(plan.key_words) if plan.counts_in_order else -1
         self._tables[routine, slot] = table
-        if table >= 0:
-            self._hashing.add(routine)
         if plan.table is CounterTable.OWN:
             self._own_tables.add(table)
         return table

@@ -274,8 +274,8 @@ class Unattributed:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """What a finished run has counted."""
+class ProgramRun:
+    """A run, finished or given up."""
 
     # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
     recovered: ProgramGraphs
@@ -283,6 +283,12 @@ class Counted:
     index: GraphIndex
     lowering: Lowering  # What has the counts of the schemes
     result: RunResult  # How the run ended
+
+
+@dataclass(frozen=True)
+class Counted(ProgramRun):
+    """What a finished run has counted."""
+
     edge_counts: Array  # How often each edge was crossed: int64, by program-wide number
     early: Mapping[EarlyEnd, int]  # How many activations ended early, by how they did
     # (block, address) -> how many of its executions ended before the instruction there
@@ -293,15 +299,9 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class ProgramExecution:
-    """One emulated run, finished or given up."""
+class ProgramExecution(ProgramRun):
+    """What is emulated, until its counts are collected."""
 
-    # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
-    recovered: ProgramGraphs
-    schemes: Sequence[SchemeRun]
-    index: GraphIndex
-    lowering: Lowering  # What has the counts of the schemes
-    result: RunResult  # How the run ended
     automaton: Automaton
     counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
     given_up: bool  # Whether it was stopped because the graphs lacked something

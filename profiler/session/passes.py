@@ -176,7 +176,7 @@ class Stage:
 class Runs:
     """The runs of a program so far, and what they leave to the next one."""
 
-    events: World  # That the program runs in
+    world: World  # That the program runs in
     discoveries: Discoveries = field(default_factory=Discoveries)  # Beside the program's file
     # runs, whole_runs: How many runs there were, and how many of them were whole.
     runs: int = 0
@@ -212,7 +212,7 @@ def why(runs: Runs, orders: int = 0) -> Reason | None:
     past = runs.past
     if past is not None and not (
         runs.discoveries == past.discoveries
-        and (past.is_plain or past.record == runs.events.record)
+        and (past.is_plain or past.record == runs.world.record)
         and (runs.guide is None or past.edge_counts == runs.observation.counts_by_routine)
     ):
         return Reason.GUESS
@@ -256,7 +256,7 @@ def observe_in(
 
             check_trace(path, setting.name, observation.events.values())
     if name and not observation.result.is_cut_short:
-        last, record = runs.past or memory.run(name), runs.events.record
+        last, record = runs.past or memory.run(name), runs.world.record
         made = runs.past
         if made is None:
             is_plain = not world.program.parts and runs.discoveries == runs.begun
@@ -338,7 +338,7 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
             # the others begin another stage: its passes find nothing of the last one in memory
             case Reason.GUESS:
                 counts = runs.runs, runs.whole_runs, runs.reasons
-                runs = Runs(runs.events, Discoveries(), *counts)
+                runs = Runs(runs.world, Discoveries(), *counts)
             case Reason.COUNTERS:
                 runs = _for_counters(study, runs)
             case Reason.EDGE_PROFILE:
@@ -350,25 +350,25 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
 
 def run_bare(world: World) -> tuple[Discoveries, RunResult]:
     """Run a program under no scheme; return what it loads, and how the run ended."""
-    return world.loaded_modules()
+    return world.loaded_modules()  # no other module has a program run
 
 
 def _start_up(study: Study, runs: Runs) -> Runs:
     """Find what only the program's start-up shows: words of code, or what it loads."""
-    events = runs.events
-    if events.program.parts:
-        report_progress(study.progress, Phase.RUNNING, limit=events.limit)
-        shown, result = run_bare(events)
-        events = events.ending_like(result)
+    world = runs.world
+    if world.program.parts:
+        report_progress(study.progress, Phase.RUNNING, limit=world.limit)
+        shown, result = run_bare(world)
+        world = world.ending_like(result)
     else:
         _check_names(study, runs)
-        words = events.late_words()
+        words = world.late_words()
         if words is None:
             return replace(runs, begun=runs.discoveries)
         shown = words
     known = shown.merged(runs.discoveries)
     reasons = (*runs.reasons, Reason.START_UP)
-    return replace(runs, events=events, begun=known, discoveries=known, reasons=reasons)
+    return replace(runs, world=world, begun=known, discoveries=known, reasons=reasons)
 
 
 def _check_names(study: Study, runs: Runs) -> None:
@@ -377,7 +377,7 @@ def _check_names(study: Study, runs: Runs) -> None:
     selection, contexts = study.invocation.selection, study.invocation.contexts
     if selection.is_all and contexts is None:
         return
-    recovered = study.recover(runs.events.program_with(runs.discoveries), runs.discoveries)
+    recovered = study.recover(runs.world.program_with(runs.discoveries), runs.discoveries)
     Graphs(recovered, selection)
     if contexts is not None:
         check_contexts(recovered, contexts)
@@ -434,10 +434,10 @@ def _count(before: Runs, stage: Stage) -> Runs:
         if stage.is_dense:
             raise
         return replace(before, is_lost=True, stage=replace(stage, is_dense=True))
-    events = before.events
+    world = before.world
     runs = replace(
         before,
-        events=events if execution.given_up else events.ending_like(execution.result),
+        world=world if execution.given_up else world.ending_like(execution.result),
         discoveries=before.discoveries.merged(execution.discoveries),
         stage=stage,
         is_lost=False,
@@ -475,9 +475,9 @@ def _play(
     expects: bool = False,
 ) -> ProgramExecution:
     """Recover, choose, execute; `expects`: on graphs with what may turn out."""
-    events, discoveries = runs.events, runs.discoveries
-    report_progress(study.progress, Phase.RECOVERING, limit=events.limit)
-    program = events.program_with(discoveries)
+    world, discoveries = runs.world, runs.discoveries
+    report_progress(study.progress, Phase.RECOVERING, limit=world.limit)
+    program = world.program_with(discoveries)
     recovered = study.recover(program, discoveries)
     expected = expected_entries(recovered) if expects and not program.parts else None
     unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
@@ -490,8 +490,8 @@ def _play(
     if study.trace is not None:
         options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
     phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
-    report_progress(study.progress, phase, limit=events.limit)
-    return events.execute(discoveries, recovered, schemes, options)
+    report_progress(study.progress, phase, limit=world.limit)
+    return world.execute(discoveries, recovered, schemes, options)
 
 
 def _schemes(
@@ -531,7 +531,7 @@ def _turned_out(stage: Stage, runs: Runs, execution: ProgramExecution) -> Progra
         return None
     used = expected.used(execution.counts.edge_counts)
     graphs = expected.graphs_with(used)
-    program = runs.events.program_with(runs.discoveries)
+    program = runs.world.program_with(runs.discoveries)
     if used and not are_same(stage.study.recover(program, runs.discoveries), graphs):
         return None
     schemes = _schemes(stage.study, runs, stage.planners, graphs)
@@ -548,7 +548,7 @@ def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
     study = stage.study
     if needs_path_counts(study.settings):
         study.planners.path_counts = observation.path_counts
-    executed, limit = observation.result.instructions, runs.events.limit
+    executed, limit = observation.result.instructions, runs.world.limit
     report_progress(study.progress, Phase.PLANNING, instructions=executed, limit=limit)
     if study.invocation.contexts is not None:
         # what is counted by context is that of schemes which take part in the run
@@ -631,7 +631,7 @@ def _write_trace(study: Study, runs: Runs) -> Runs:
     setting, path = study.orders[runs.traces]
     invocation = replace(study.invocation, selection=ALL_ROUTINES)
     traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
-    later = replace(runs, events=runs.events.untimed())
+    later = replace(runs, world=runs.world.untimed())
     options = ExecutionOptions(persistent=True)
     result = _play(traced, later, traced.planners.of([setting]), options).result
     if result.reason == "interrupted":

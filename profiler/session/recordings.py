@@ -31,6 +31,17 @@ from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.outside import RecordingHost, ReplayMismatchError
 from simprof.simulator.machine.running import RunResult
 
+_LIMITS = (
+    "max_instructions",
+    "timeout",
+    "memory_limit",
+    "stack_size",
+    "heap_start",
+    "strict",
+    "thread_seed",
+)
+"""What requests and recordings say in the same words, with the same names."""
+
 
 def record_program(request: RunRequest, path: Path) -> RunResult:
     """Run a program under no scheme, write a recording of the run, and return how it ended.
@@ -69,13 +80,7 @@ def _recorded_guest(guest: GuestOptions, file: Path) -> RecordedGuest:
         environment=tuple(text.hex() for text in guest.environment_strings),
         stdin=known_sha256(guest.stdin) or "",
         sysroot=None if guest.sysroot is None else str(guest.sysroot.absolute()),
-        max_instructions=guest.max_instructions,
-        timeout=guest.timeout,
-        memory_limit=guest.memory_limit,
-        stack_size=guest.stack_size,
-        heap_start=guest.heap_start,
-        strict=guest.strict,
-        thread_seed=guest.thread_seed,
+        **{name: getattr(guest, name) for name in _LIMITS},
     )
 
 
@@ -105,13 +110,7 @@ def recorded_request(request: RunRequest, recording: Recording) -> RunRequest:
         exe=bytes.fromhex(guest.file),
         file_name=bytes.fromhex(guest.shown),
         sysroot=None if guest.sysroot is None else Path(guest.sysroot),
-        max_instructions=guest.max_instructions,
-        timeout=guest.timeout,
-        memory_limit=guest.memory_limit,
-        stack_size=guest.stack_size,
-        heap_start=guest.heap_start,
-        strict=guest.strict,
-        thread_seed=guest.thread_seed,
+        **{name: getattr(guest, name) for name in _LIMITS},
     )
     arguments = tuple(map(bytes.fromhex, header.arguments))
     return replace(request, guest=given, arguments=arguments)
