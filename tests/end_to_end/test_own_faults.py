@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import resource
 import signal
@@ -334,7 +335,7 @@ WRITING = {
     "run --json": ("run", "--mode", "pp", "--json", "OUTPUT", SWITCHES),
     "run --trace": ("run", "--mode", "bits", "--trace", "OUTPUT", SWITCHES),
     "compare": ("compare", "--json", "OUTPUT", SWITCHES),
-    "record": ("record", "-o", "OUTPUT", SIEVE, "--", "200000"),
+    "record": ("record", "-o", "OUTPUT", SWITCHES, "--", random.Random(1).randbytes(6000).hex()),
     "export": ("export", "--format", "callgrind", "-o", "OUTPUT", "PROFILE"),
     "show --html": ("show", "--html", "OUTPUT", "PROFILE"),
     "cfg": ("cfg", "-o", "OUTPUT", SWITCHES),

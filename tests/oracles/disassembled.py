@@ -12,6 +12,7 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,6 +107,12 @@ def successors(log: Trace) -> Mapping[int, set[int]]:
     return found
 
 
+def jumped_to(code: Mapping[int, Text], went: Mapping[int, set[int]]) -> AbstractSet[int]:
+    """Return the addresses to which indirect jumps, returns among them, went."""
+    slots = [a for a in went if a - 4 in code and code[a - 4].is_jump]
+    return {target for slot in slots for target in went[slot]}
+
+
 class Reader:
     """Reads one routine.
 
@@ -115,10 +122,16 @@ class Reader:
         From `disassemble` and `successors`.
     graph
         Says where the routine lies, where it is entered, and where its jump tables lead.
+    landed
+        From `jumped_to`.
     """
 
     def __init__(
-        self, code: Mapping[int, Text], went: Mapping[int, set[int]], graph: ControlFlowGraph
+        self,
+        code: Mapping[int, Text],
+        went: Mapping[int, set[int]],
+        graph: ControlFlowGraph,
+        landed: AbstractSet[int],
     ) -> None:
         self.code, self.went, self.graph = code, went, graph
         self.inside = {a for b in graph.blocks for a in range(b.start, b.end, 4)}
@@ -126,7 +139,7 @@ class Reader:
         for edge in graph.edges:
             if edge.target != graph.exit and edge.kind in (*ENTRIES, EdgeKind.SWITCH):
                 self.leaders.add(graph.blocks[edge.target].start)
-        self.returned: set[int] = set()
+        self.landed = landed
 
     def read(self) -> Reading:
         """Find leaders until there are no more, then blocks and edges."""
@@ -195,7 +208,7 @@ class Reader:
         behind = self.code.get(end + 8)
         over = behind is not None and behind.name in ("unimp", "illtrap")
         # a callee may return behind the word that follows, which is data or never executed
-        over |= end in self.went and end + 8 not in self.went and end + 12 in self.went
+        over |= end + 12 in self.landed and end + 8 not in self.went
         return [(end + 12 if over else end + 8, "call")]
 
     def _block(self, reading: Reading, leader: int) -> None:
@@ -236,10 +249,13 @@ class Reader:
 
 
 def check_graph(
-    graph: ControlFlowGraph, code: Mapping[int, Text], went: Mapping[int, set[int]]
+    graph: ControlFlowGraph,
+    code: Mapping[int, Text],
+    went: Mapping[int, set[int]],
+    landed: AbstractSet[int],
 ) -> None:
     """Compare a recovered graph with the reading. Raises AssertionError."""
-    reading = Reader(code, went, graph).read()
+    reading = Reader(code, went, graph, landed).read()
 
     def name(vertex: int) -> Name | str:
         if vertex == graph.exit:
@@ -259,8 +275,8 @@ def check_graphs(
 ) -> int:
     """Compare the graphs of the routines at `executed` addresses; return how many there were."""
     code, went = disassemble(path), successors(log)
-    wanted = set(executed)
+    landed, wanted = jumped_to(code, went), set(executed)
     chosen = [graph for graph in graphs if graph.address in wanted]
     for graph in chosen:
-        check_graph(graph, code, went)
+        check_graph(graph, code, went, landed)
     return len(chosen)
