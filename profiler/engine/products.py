@@ -368,6 +368,10 @@ class Products:
         """Return the schemes of a routine with its segments; None if no scheme counts its paths."""
         return self._routines.get(routine)
 
+    def take(self, routine: int) -> RoutineProduct | None:
+        """Return what `product` does and let go of it: nobody will ask for it any more."""
+        return self._routines.pop(routine, None)
+
     def totals(self, times: Sequence[int] | None = None) -> dict[tuple[int, int], Totals]:
         """(routine, slot) -> what the transitions taken have counted."""
         # `times`: how often each was taken, by its number; None: as often as in the whole run.

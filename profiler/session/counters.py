@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.players import Totals
-from simprof.profiler.engine.products import CountedSegment, Products, SegmentReplay
+from simprof.profiler.engine.products import (
+    CountedSegment,
+    Products,
+    RoutineProduct,
+    SegmentReplay,
+)
 from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs import flow
@@ -195,23 +200,23 @@ class Counters:
         if products is None:
             return [frozenset(self._events) for _ in schemes]
         segments = products.segments()
-        return [self._replay(products, segments, scheme) for scheme in schemes]
-
-    def _replay(
-        self, products: Products, segments: Mapping[int, list[CountedSegment]], scheme: SchemeRun
-    ) -> frozenset[int]:
-        left: set[int] = set()
+        left: list[set[int]] = [set() for _ in schemes]
         for routine, events in self._events.items():
-            plan = scheme.plan(routine)
-            if scheme.slot is None or plan is None or not plan.counts_paths:
-                continue
-            counted = segments.get(routine, [])
-            paths = _replayed(products, counted, routine, events, plan)
-            if paths is None:
-                left.add(routine)
-            else:
-                self._paths[routine, scheme.slot] = paths
-        return frozenset(left)
+            # A large program's segments and its plans under all schemes do not fit side by side.
+            product = products.take(routine)
+            counted = segments.pop(routine, [])
+            for scheme, lacking in zip(schemes, left, strict=True):
+                plan = scheme.plan(routine)
+                if scheme.slot is None or plan is None or not plan.counts_paths:
+                    continue
+                paths = None
+                if product is not None and products.has_histories(routine):
+                    paths = _replayed(products, product, counted, events, plan)
+                if paths is None:
+                    lacking.add(routine)
+                else:
+                    self._paths[routine, scheme.slot] = paths
+        return [frozenset(each) for each in left]
 
     def __call__(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
         """Return what the counters of `scheme` for routine number `routine` hold."""
@@ -246,15 +251,12 @@ class Counters:
 
 def _replayed(
     products: Products,
+    product: RoutineProduct,
     segments: Sequence[CountedSegment],
-    routine: int,
     events: RoutineEvents,
     plan: InstrumentationPlan,
 ) -> _PathTotals | None:
     """Return what `plan` would have counted in one routine; None if that does not follow."""
-    product = products.product(routine)
-    if product is None or not products.has_histories(routine):
-        return None
     replay = SegmentReplay(events.cfg, plan, product, segments)
     if not replay.possible:
         return None
