@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.experiments.suites.sources import fetched_archive, unpack
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.exports.coverage import coverage
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles.program_files import SourceFiles
@@ -34,6 +36,29 @@ int main(int count, char **)
     std::sort(all.begin(), all.end());
     std::printf("%zu %d\n", found.size(), all[3]);
 }
+"""
+
+PREPROCESSOR = r"""#include <fstream>
+#include <iostream>
+#include "simplecpp.h"
+int main(int, char **words)
+{
+    std::ifstream text(words[1]);
+    std::vector<std::string> files;
+    simplecpp::OutputList messages;
+    simplecpp::TokenList read(text, files, words[1], &messages), tokens(files);
+    std::map<std::string, simplecpp::TokenList *> included;
+    simplecpp::preprocess(tokens, read, files, included, simplecpp::DUI(), &messages);
+    std::cout << tokens.stringify() << messages.size() << std::endl;
+}
+"""
+PREPROCESSED = """#define TWICE(x) ((x) + (x))
+#define JOIN(a, b) a ## b
+#if TWICE(2) == 4 && !defined(NONE)
+int JOIN(no, thing)[] = { TWICE(1), TWICE(TWICE(2)) };
+#else
+#error never
+#endif
 """
 
 INNER, OUTER, ROWS = "inner.h", "outer.h", "rows.inc"
@@ -126,6 +151,41 @@ def test_programs(
 ) -> None:
     program = compile_c(source, (level, "-g", "-w", "-pthread"), width, "c++", static)
     read_back(exported(program, tmp_path), tmp_path)
+
+
+@pytest.fixture(scope="module")
+def cppcheck(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources of cppcheck."""
+    package = load_suite("real").benchmark("cppcheck").recipe.package
+    assert package is not None
+    place = tmp_path_factory.mktemp("cppcheck")
+    unpack(fetched_archive(package, place), place / "sources", package.directory)
+    return place / "sources"
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.viewers
+@pytest.mark.parametrize(
+    ("level", "static", "width"), turns(LEVELS, (True, False), ("v9", "v8plus"))
+)
+def test_a_real_program(
+    compile_c: Callable[..., Path],
+    tmp_path: Path,
+    cppcheck: Path,
+    level: str,
+    static: bool,
+    width: str,
+) -> None:
+    """The preprocessor of cppcheck, which takes seconds to build where the whole takes minutes."""
+    own = cppcheck / "externals" / "simplecpp"
+    flags = (level, "-g", "-w", f"-I{own}", str(own / "simplecpp.cpp"))
+    program = compile_c(PREPROCESSOR, flags, width, "c++", static)
+    (tmp_path / "input").write_text(PREPROCESSED)
+    source = exported(program, tmp_path, arguments=["input"])
+    lines = lines_of(written("lcov", source).decode())[str(own / "simplecpp.cpp")]
+    assert sum(map(bool, lines.values())) > 400
+    read_back(source, tmp_path)
 
 
 @pytest.mark.toolchain
