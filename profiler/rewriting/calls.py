@@ -105,7 +105,7 @@ class RoutineEntries:
         if not has_frame or not fits_simm13(self._word(len(self.words)).offset):
             raise NotRewritableError("nothing tells which of its copies makes a call")
         draft.emit(self._set(self._word(len(self.words)), R.SP if draft.body else R.G0))
-        draft.charge(Cause.CALLS, 1, block=block.id)
+        draft.charge(Cause.CALLS, 1, block=block.id, address=at)
 
     def find_copy(self, back: Edge) -> None:
         """Go on behind a call in the copy that has made it."""
@@ -147,7 +147,8 @@ class RoutineEntries:
         slot = None if back is None else self.words.get(back.id)
         if slot is not None:
             self._draft.emit(self._set(slot, R.SP))
-            self._draft.charge(Cause.LANDINGS, 1, block=block.id)
+            at = self._draft.codes[block.id].transfer
+            self._draft.charge(Cause.LANDINGS, 1, block=block.id, address=at)
 
     def way_in(self, edge: int, block: int) -> str:
         """Return where control goes that enters along an ENTRY edge.
@@ -296,7 +297,7 @@ class CallCopies:
                 "or read its code"
             )
         if direct >= 0:
-            draft.arrive(direct, block=block.id)
+            draft.arrive(direct, block=block.id, at=address)
         self._landings.under_way(block)
         if stays is not None and back is not None and draft.other:
             self._landings.note_copy(block)
@@ -305,11 +306,11 @@ class CallCopies:
         elif {address, address + 4} & (self._entered | draft.spill.edits.keys()):
             # What the old code has there is entered, or names spilled registers.
             self._made(block, address, kind, direct)
-            draft.charge(stays, 2, block=block.id)
+            draft.charge(stays, 2, block=block.id, address=address)
         else:
             draft.copy.kept_calls[address] = direct if direct >= 0 else None
             draft.emit(jump(f"old.{address:x}"))
-            draft.charge(stays, 1, block=block.id)
+            draft.charge(stays, 1, block=block.id, address=address)
         if back is None:
             if stays is None:  # for a call that returns against all signs
                 draft.emit(*draft.spill.reloads(draft.context.is64))
@@ -410,7 +411,7 @@ def write_trap(
     ending = ending_of([draft.word(a) for a in range(block.start, address + 4, 4)], is64)
     if ending is TrapEnding.EXITS:
         draft.emit(jump(EXIT_ROUTINE))
-        draft.charge(Cause.SYSTEM_CALLS, 1, block=block.id)
+        draft.charge(Cause.SYSTEM_CALLS, 1, block=block.id, address=address)
         draft.copy.endings.append(block.id)
         return
     if ending is TrapEnding.SHARES and keeps_words:
@@ -425,7 +426,8 @@ def write_trap(
         draft.emit(Label(f"{draft.prefix}.call.{address:x}"))
     if ending is TrapEnding.ACTS:
         draft.emit(*call_site(draft.context.machine))
-        draft.charge(Cause.SYSTEM_CALLS, action_cost(draft.context.machine), block=block.id)
+        cost = action_cost(draft.context.machine)
+        draft.charge(Cause.SYSTEM_CALLS, cost, block=block.id, address=address)
     else:
         draft.emit(raw(word))
     if ending is TrapEnding.UNKNOWN:
@@ -459,7 +461,7 @@ def _test_number(draft: CopyDraft, block: Block, address: int) -> None:
     draft.put_behind(Label(f"{ends}.group"), asm.nop(), asm.nop())
     draft.put_behind(Label(ends), *(asm.nop() for _ in tests[1:]), jump(EXIT_ROUTINE))
     draft.put_behind(*ways[:-2], *call_site(machine), jump(draft.label("behind", block.id)))
-    draft.charge(Cause.SYSTEM_CALLS, 5 + len(tests), block=block.id)
+    draft.charge(Cause.SYSTEM_CALLS, 5 + len(tests), block=block.id, address=address)
     draft.copy.actions[address] = action_cost(machine) + 1
 
 

@@ -31,6 +31,7 @@ import numpy as np
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.spilling import NO_SPILL, Spill
 from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.recovery.calls import CONTEXTS, RETURNING_TWICE, call_sites
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.recovery import UNKNOWN_BLOCK, ProgramGraphs
@@ -162,20 +163,31 @@ class Charge:
     # edge, block: Which; one of them is None.
     edge: int | None = None
     block: int | None = None
+    at: int = -1  # Behind how many of the block's instructions; -1: before all code of the block
 
-    def times(self, edges: Sequence[int], executions: Sequence[int]) -> int:
+    def times(
+        self, edges: Sequence[int], executions: Sequence[int], cut: Iterable[CutBlock] = ()
+    ) -> int:
         """Return how often a run comes there, given its counts by edge and by block."""
-        return edges[self.edge] if self.edge is not None else executions[self.block or 0]
+        # cut: The executions of blocks that did not come to their end
+        if self.edge is not None:
+            return edges[self.edge]
+        missed = (e.count for e in cut if e.block == self.block and e.executed <= self.at)
+        return executions[self.block or 0] - sum(missed)
 
 
 def charged(
-    charges: Sequence[Charge], edges: Sequence[int], executions: Sequence[int]
+    charges: Sequence[Charge],
+    edges: Sequence[int],
+    executions: Sequence[int],
+    cut: Sequence[CutBlock] = (),
 ) -> Counter[Cause]:
     """Return what charges amount to in a run."""
-    # edges, executions: How often each edge was crossed, each block executed, by id.
+    # edges, executions: How often each edge was crossed, each block executed, by id; cut: see
+    # `Charge.times`.
     total: Counter[Cause] = Counter()
     for charge in charges:
-        total[charge.cause] += charge.instructions * charge.times(edges, executions)
+        total[charge.cause] += charge.instructions * charge.times(edges, executions, cut)
     return total
 
 
@@ -510,15 +522,33 @@ class CopyDraft:
         return label
 
     def charge(
-        self, cause: Cause, count: int, *, edge: int | None = None, block: int | None = None
+        self,
+        cause: Cause,
+        count: int,
+        *,
+        edge: int | None = None,
+        block: int | None = None,
+        address: int | None = None,  # Of the instruction that the block executes it with
     ) -> None:
         """Note what an edge or block executes more."""
         if count:
-            self.copy.charges.append(Charge(cause, count, edge, block))
+            self.copy.charges.append(Charge(cause, count, edge, block, self._at(block, address)))
 
-    def arrive(self, address: int, *, edge: int | None = None, block: int | None = None) -> None:
+    def arrive(
+        self,
+        address: int,
+        *,
+        edge: int | None = None,
+        block: int | None = None,
+        at: int | None = None,  # Address of the instruction with which the block goes there
+    ) -> None:
         """Note that an edge or block goes to the entry of a copy itself, not by its old address."""
-        self.copy.arrivals.append((address, Charge(Cause.ENTRIES, 1, edge, block)))
+        charge = Charge(Cause.ENTRIES, 1, edge, block, self._at(block, at))
+        self.copy.arrivals.append((address, charge))
+
+    def _at(self, block: int | None, address: int | None) -> int:
+        """Return how many instructions of a block are before an address (`Charge.at`)."""
+        return -1 if block is None or address is None else (address - self.block(block).start) // 4
 
     # -- the routine
 

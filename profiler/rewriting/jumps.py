@@ -112,7 +112,7 @@ def write_branch(
                 label = draft.island("island", taken.id, label)
     if word >> 30 == 1:  # a call over data, which it reads at its old place
         draft.emit(*constant(address, R.O7))
-        draft.charge(Cause.PROGRAM_COUNTERS, 2, block=block.id)
+        draft.charge(Cause.PROGRAM_COUNTERS, 2, block=block.id, address=address)
     draft.emit(retargeted(word, kind, label or draft.block_label(taken.target)))
     if not (annulled and kind is TransferKind.BRANCH_ALWAYS):
         draft.emit(*delay_slot(draft, address, kind))
@@ -236,7 +236,7 @@ class Jumps:
         difference += [asm.sethi(start, free), asm.arithmetic("sub", moved, free, moved)]
         draft.emit(*difference, asm.sethi_symbol(table, free))
         draft.emit(asm.jmpl(moved, free, R.G0), *slot)
-        draft.charge(Cause.JUMP_TABLES, len(difference) + 1, block=block.id)
+        draft.charge(Cause.JUMP_TABLES, len(difference) + 1, block=block.id, address=address)
         draft.copy.tables.append(_table(table, each.ways, start))
         if 4 * sum(map(len, draft.copy.tables)) > MOST_TABLE_BYTES:
             raise NotRewritableError("the tables of its jumps would take too much room")
@@ -394,7 +394,8 @@ def write_jump_check(draft: CopyDraft, block: Block, address: int, targets: froz
         asm.restore(),
     ]
     draft.emit(*executed, jump(UNFORESEEN), Label(near), *looked_up, jump(UNFORESEEN), Label(known))
-    draft.charge(Cause.JUMP_CHECKS, len(executed) + len(looked_up), block=block.id)
+    checks = len(executed) + len(looked_up)
+    draft.charge(Cause.JUMP_CHECKS, checks, block=block.id, address=address)
     known_targets = bytearray(-(-(1 << shift) // 4) * 4)  # a byte is 1 where the jump may lead
     for target in targets:
         known_targets[(target - first) >> 2] = 1
@@ -441,4 +442,4 @@ def write_flush_check(draft: CopyDraft, block: Block, address: int) -> None:
         *(width.put_back(_FLAGS) or [asm.nop()]),
     ]
     draft.emit(*code, jump(REWRITES), Label(elsewhere), asm.restore())
-    draft.charge(Cause.FLUSHES, len(code) + 1, block=block.id)
+    draft.charge(Cause.FLUSHES, len(code) + 1, block=block.id, address=address)

@@ -396,7 +396,7 @@ class RoutineCopier:
                 if (edit := self._draft.spill.edits.get(address + 4)) is not None:
                     slot = [*edit.before, *slot, *edit.after]
                 self._draft.emit(*constant(address, Register.O7), *between, *slot)
-                self._draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
+                self._draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id, address=address)
                 address += 8
                 continue
             if is_flush(self._draft.word(address)):
@@ -413,12 +413,12 @@ class RoutineCopier:
         if self._growth and is_save(word):
             code = larger_save(word, self._growth)
             cleared = self.landings.nothing_under_way()
-            draft.charge(Cause.FRAMES, len(code) - 1, block=block.id)
-            draft.charge(Cause.LANDINGS, len(cleared), block=block.id)
+            draft.charge(Cause.FRAMES, len(code) - 1, block=block.id, address=address)
+            draft.charge(Cause.LANDINGS, len(cleared), block=block.id, address=address)
             return [*code, *cleared]
         if not reads_pc(word):
             return [raw(word)]
-        draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
+        draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id, address=address)
         return list(constant(address, Register(word >> 25 & 31)))
 
     def _transfer(self, block: Block, address: int, kind: TransferKind, target: int) -> None:

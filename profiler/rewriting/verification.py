@@ -193,15 +193,14 @@ def predicted_rewriting(
         if number not in events:
             continue
         counts = events[number]
-        total += charged(copy.charges, counts.edges, counts.block_counts)
+        total += charged(copy.charges, counts.edges, counts.block_counts, counts.cut)
         for address, charge in copy.arrivals:
-            arrived[address] += charge.times(counts.edges, counts.block_counts)
+            arrived[address] += charge.times(counts.edges, counts.block_counts, counts.cut)
     for number, copy in made.copies.routines.items():
         if number not in events:
             continue
         for address, (_, edge) in copy.entries.items():
-            # a block counts as executed even if a signal ended its activation before its call
-            total[Cause.ENTRIES] += max(0, events[number].edges[edge] - arrived[address])
+            total[Cause.ENTRIES] += events[number].edges[edge] - arrived[address]
         for trap, more in copy.actions.items():
             total[Cause.SYSTEM_CALLS] += more * actions.get(trap, 0)
     total[Cause.START] += start_cost(machine, made.memory, environment)

@@ -60,6 +60,41 @@ def test_words_in_large_frames_are_nobody_elses(
     check_verified(verified(built, tmp_path, modes=["calls", "pp"]))
 
 
+FAULT_BEFORE_WHAT_IS_REWRITTEN = """
+        .global _start
+        .type _start, #function
+_start: clr %fp
+        sub %sp, 192, %sp
+        call fault
+         nop
+        .size _start, .-_start
+        .type fault, #function
+fault:  save %sp, -192, %sp
+        ld [%g0 + 16], %l0
+        rd %pc, %l1
+        call other
+         nop
+        ret
+         restore
+        .size fault, .-fault
+        .type other, #function
+other:  retl
+         nop
+        .size other, .-other
+"""
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_code_behind_a_fault_in_its_block_is_not_predicted(
+    compile_c: Compile, tmp_path: Path, width: str
+) -> None:
+    """Neither the old address that is made for `rd %pc`, nor the arrival at the callee."""
+    built = compile_c(FAULT_BEFORE_WHAT_IS_REWRITTEN, BARE, width=width, language="asm")
+    check_verified(verified(built, tmp_path, modes=["pp", "qpt2", "calls"]))
+
+
 LOOP_BEHIND_SAVE = """
         .global _start
         .type _start, #function

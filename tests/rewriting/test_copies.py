@@ -84,7 +84,7 @@ def test_a_call_leaves_a_new_return_address() -> None:
     assert f"40000000 entry.{BASE + 20:x}" in shape(copy)
     assert copy.kept_calls == {}
     (arrival,) = copy.arrivals
-    assert arrival == (BASE + 20, Charge(Cause.ENTRIES, 1, block=0))
+    assert arrival == (BASE + 20, Charge(Cause.ENTRIES, 1, block=0, at=1))
 
 
 def test_a_call_of_a_thunk_stays_at_its_place() -> None:
@@ -142,7 +142,7 @@ def test_what_ends_the_program_leads_to_the_run_time_code(machine: MachineKind) 
     copy = copy_of({"main": main}, "main", machine)
     assert "30800000 simprof.exit" in shape(copy)
     assert f"{trap.word:08x}" not in shape(copy)
-    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 1, block=0)]
+    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 1, block=0, at=1)]
     assert copy.endings == [0]
 
 
@@ -161,7 +161,7 @@ def test_an_unknown_system_call_is_tested() -> None:
         "r0.acts.0.102:", "9de3bf10", "40000000 simprof.sigaction", "a0100001",
         "30800000 r0.behind.0",
     ]  # fmt: skip
-    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 7, block=0)]
+    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 7, block=0, at=0)]
     assert copy.actions == {trap: action_cost(MachineKind.SPARCV9) + 1}
 
 
@@ -176,7 +176,7 @@ def test_a_system_call_that_acts_on_signals(machine: MachineKind, number: int) -
     acts = number == 102 or machine is V8
     assert ("40000000 simprof.sigaction" in shape(copy)) is acts
     assert (f"{trap.word:08x}" in shape(copy)) is not acts
-    cost = Charge(Cause.SYSTEM_CALLS, action_cost(machine), block=0)
+    cost = Charge(Cause.SYSTEM_CALLS, action_cost(machine), block=0, at=1)
     assert copy.charges == ([cost] if acts else [])
     assert copy.actions == {}
 

@@ -9,6 +9,7 @@ import pytest
 
 from simprof.profiler.code.codegen import Emission
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.rewriting.calls import TrapEnding, ending_of, trap_number
 from simprof.profiler.rewriting.draft import (
     Cause,
@@ -202,3 +203,6 @@ def test_charges_are_made_for_edges_and_blocks() -> None:
     wanted = Counter({Cause.ENTRIES: 20 + 200, Cause.LINES: 30, Cause.FRAMES: 0})
     assert cast("dict[Cause, int]", dict(found)) == dict(wanted)
     assert Charge(Cause.DUMP, 7, block=1).times([1], [0, 4]) == 4
+    cut = [CutBlock(block=1, executed=2, count=3), CutBlock(block=0, executed=0, count=9)]
+    reached = [Charge(Cause.DUMP, 7, block=1, at=at).times([1], [9, 4], cut) for at in (-1, 1, 2)]
+    assert reached == [4, 4, 1]

@@ -100,7 +100,7 @@ def test_a_jump_to_a_place_that_leads_elsewhere_has_a_table(
     assert isinstance(slot, Instruction)
     assert slot.word == asm.nop().word
     assert copy.charges == [
-        Charge(Cause.JUMP_TABLES, 3, block=1),
+        Charge(Cause.JUMP_TABLES, 3, block=1, at=3),
         Charge(Cause.JUMP_TABLES, 1, TO_ZERO),
         Charge(Cause.JUMP_TABLES, 1, TO_ONE),
     ]
@@ -126,7 +126,7 @@ def test_of_two_registers_one_is_changed() -> None:
         asm.sethi(BASE, R.G4),
         asm.arithmetic("sub", R.G1, R.G4, R.G1),
     ]
-    assert copy.charges[0] == Charge(Cause.JUMP_TABLES, 4, block=1)
+    assert copy.charges[0] == Charge(Cause.JUMP_TABLES, 4, block=1, at=3)
 
 
 def test_the_other_of_two_registers_may_be_the_free_one() -> None:
