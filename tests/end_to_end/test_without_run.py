@@ -1,8 +1,8 @@
 """Programs that were instrumented without a run behave as the originals, whatever the mode.
 
 They run under qemu-user in the place of the original, so that their names are the same. Small
-programs have all modes. Code for a whole C library takes seconds a mode: programs with one take
-turns. What only a profile guides (`tpp`, `pref`) has one of the emulator here.
+programs have all modes, fixtures a third. Code for a whole C library takes seconds a mode: those
+take turns. What only a profile guides (`tpp`, `pref`) has one of the emulator here.
 """
 
 from __future__ import annotations
