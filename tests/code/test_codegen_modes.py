@@ -43,7 +43,7 @@ from tests.support.codegen_modes import (
     walks,
     with_shared_slots,
 )
-from tests.support.turns import turns
+from tests.support.turns import in_step, turns
 
 LAYOUTS = tuple(CodeLayout)
 
@@ -65,8 +65,7 @@ def test_counters_and_cost_are_those_of_the_plan(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(("name", "machine"), in_step(SETTINGS, MACHINES))
 def test_many_more_routines(name: str, machine: MachineKind) -> None:
     for seed in range(100, 108):
         lab, edges, base = lab_of(machine, seed)

@@ -32,8 +32,7 @@ def inside(path: Path, log: Trace) -> Any:
     return np.logical_or.reduce([(pc >= span.start) & (pc < span.end) for span in spans])
 
 
-@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-g")], ids=str)
-@WIDTHS
+@pytest.mark.parametrize(("flags", "width"), [(("-O0",), "v9"), (("-O2", "-g"), "v8plus")])
 def test_trampolines(
     compile_c: Callable[..., Path], tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:
@@ -56,7 +55,7 @@ def test_trampolines(
     assert base == log.instructions
 
 
-@WIDTHS
+@pytest.mark.parametrize("width", ["v9"])
 def test_code_on_the_heap(compile_c: Callable[..., Path], tmp_path: Path, width: str) -> None:
     path = compile_c(PROGRAMS / "generated.c", ("-O1",), width=width)
     simulated = simulate(path, directory=tmp_path)

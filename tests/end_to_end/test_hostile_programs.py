@@ -182,7 +182,7 @@ def test_code_that_is_not_the_files_any_more(compile_c: Compile, place: Place) -
 
 
 @pytest.mark.long
-@WIDTHS
+@pytest.mark.parametrize("width", ["v8plus"])
 def test_what_can_be_learnt_is_the_same_elsewhere(
     compile_c: Compile, tmp_path: Path, width: str
 ) -> None:

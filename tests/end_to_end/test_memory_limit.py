@@ -81,7 +81,7 @@ def runs(compile_c: Callable[..., Path], tmp_path_factory: pytest.TempPathFactor
         ("hidden", 200, 1),
         ("made-up", 200, 1),
         ("input", 200, 0),
-        ("calls", 350_000, 0),
+        ("calls", 150_000, 0),
     ],
 )
 def test_a_program_makes_simprof_hold_no_more(

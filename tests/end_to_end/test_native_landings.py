@@ -61,7 +61,7 @@ def _count(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", ["v8plus"])
 def test_native_landings_change_no_count(
     compile_c: Compile, monkeypatch: pytest.MonkeyPatch, width: str
 ) -> None:

@@ -24,6 +24,7 @@ from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.profiles.storage import load
 from tests.conftest import FIXTURES, ROOT
 from tests.support.crashes import handles
+from tests.support.turns import in_step
 
 SIEVE = FIXTURES / "bin" / "v9" / "sieve.elf"
 SWITCHES = FIXTURES / "bin" / "v9" / "switches.elf"
@@ -345,8 +346,7 @@ WRITING = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("disk", DISKS)
-@pytest.mark.parametrize("command", WRITING)
+@pytest.mark.parametrize(("command", "disk"), in_step(WRITING, DISKS))
 def test_a_disk_that_takes_no_output_is_told(
     command: str, disk: str, profile: Path, tmp_path: Path
 ) -> None:

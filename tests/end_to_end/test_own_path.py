@@ -104,7 +104,7 @@ def test_counts_are_the_same_from_any_directory(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("mode", ["pp", "edges"])
+@pytest.mark.parametrize("mode", ["pp"])
 def test_reports_are_the_same_from_any_directory(
     compile_c: Callable[..., Path],
     tmp_path: Path,

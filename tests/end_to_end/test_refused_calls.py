@@ -41,7 +41,7 @@ def counts(answer: dict[str, Any]) -> dict[tuple[str, str], int]:
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@WIDTHS
+@pytest.mark.parametrize("width", ["v9"])
 def test_the_program_goes_on_and_the_result_says_what_was_refused(
     compile_c: Compile, tmp_path: Path, width: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_the_program_goes_on_and_the_result_says_what_was_refused(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@WIDTHS
+@pytest.mark.parametrize("width", ["v8plus"])
 def test_a_strict_run_ends_at_the_first_and_keeps_its_profile(
     compile_c: Compile, tmp_path: Path, width: str
 ) -> None:

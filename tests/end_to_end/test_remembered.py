@@ -47,7 +47,7 @@ def silent() -> Iterator[int]:
 
 @pytest.mark.parametrize(
     ("name", "width"),
-    first(1, zip(sorted(MANIFEST), itertools.cycle(["v9", "v8plus"]), strict=False)),
+    first(1, zip(sorted(MANIFEST)[::2], itertools.cycle(["v9", "v8plus"]), strict=False)),
 )
 def test_every_fixture_counts_the_same_with_and_without(
     name: str,

@@ -12,7 +12,6 @@ from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.session import session
 from simprof.profiler.session.session import run_program
-from tests.support.turns import first
 
 pytestmark = pytest.mark.toolchain
 
@@ -48,7 +47,7 @@ int main(void)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+@pytest.mark.parametrize("width", ["v9"])
 def test_cold_warm_and_without_a_cache(
     compile_c: Callable[..., Path], width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -91,7 +91,7 @@ def dense(path: Path, arguments: list[str], directory: Path, budget: int | None 
 
 @pytest.mark.parametrize(
     ("name", "width"),
-    first(1, zip(PROGRAMS, itertools.cycle(("v8", "v8plus", "v9")), strict=False)),
+    first(1, zip([*PROGRAMS][::2], itertools.cycle(("v8", "v8plus", "v9")), strict=False)),
 )
 def test_silent_blocks_change_no_count(
     fixture_elf: Callable[..., Path],
@@ -112,7 +112,7 @@ def test_budgets_end_where_they_do_with_all_events(
     fixture_elf: Callable[..., Path], tmp_path: Path, chosen: list[Mapping[BlockPlace, int]]
 ) -> None:
     path, source = fixture_elf("sieve"), random.Random(3)
-    for _ in range(6):
+    for _ in range(3):
         budget = source.randrange(4000, 1_000_000)
         assert counted(path, ["1"], tmp_path, budget) == dense(path, ["1"], tmp_path, budget)
     assert any(chosen)
@@ -140,7 +140,7 @@ def test_what_is_lost_is_run_again_with_all_events(
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+@pytest.mark.parametrize("width", ["v9"])
 def test_operations_that_trap_between_silent_blocks(
     compile_c: Callable[..., Path],
     tmp_path: Path,

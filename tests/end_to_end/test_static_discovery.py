@@ -14,7 +14,7 @@ from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOpt
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.session import observe
 from simprof.simulator.binary import elf
-from tests.support.turns import first
+from tests.support.turns import first, in_step
 
 Compile = Callable[..., Path]
 WIDTHS = ("v9", "v8plus")
@@ -105,8 +105,7 @@ def switch_targets(program: Path, routine: str) -> int:
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [(), ("-s",)], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("flags", "width"), in_step([(), ("-s",)], WIDTHS))
 def test_printf_is_known_before_it_is_called(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:
@@ -118,11 +117,12 @@ def test_printf_is_known_before_it_is_called(
 
 
 WAYS = [
-    (width, level, ("-fno-pie", "-fPIC")[(at + place) % 2])
-    for at, width in enumerate(WIDTHS)
-    for place, level in enumerate(("-O0", "-O1", "-O2", "-O3"))
+    ("v9", "-O0", "-fno-pie"),
+    ("v8plus", "-O1", "-fPIC"),
+    ("v9", "-O2", "-fPIC"),
+    ("v8plus", "-O3", "-fno-pie"),
 ]
-"""Each width and level together, and each of them with both kinds of code."""
+"""Each level once, and each width with both kinds of code."""
 
 
 @pytest.mark.long
@@ -140,8 +140,7 @@ def test_computed_gotos_are_known(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [("-O2",), ("-O0",)])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("flags", "width"), in_step([("-O2",), ("-O0",)], WIDTHS))
 def test_landings_of_exceptions_are_known(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:

@@ -43,7 +43,7 @@ from tests.conftest import FIXTURES
 from tests.oracles.exact import simulate
 from tests.support.exact_random import BARE
 from tests.support.random_programs import program
-from tests.support.turns import turns
+from tests.support.turns import in_step, turns
 
 MASK = (1 << 64) - 1
 WIDTHS = ("v9", "v8plus", "v8")
@@ -139,15 +139,14 @@ def test_native_steps_are_the_walkers(name: str, width: str, fixture_elf: Compil
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("width", "name"), in_step(WIDTHS, NAMES))
 def test_all_native_steps_are_the_walkers(name: str, width: str, fixture_elf: Compile) -> None:
     """In every block of the program and of its libraries."""
     check(fixture_elf(name, width), seed=1)
 
 
 @pytest.mark.toolchain
-@pytest.mark.seeds(range(200), few=1)
+@pytest.mark.seeds(range(60), few=1)
 def test_native_steps_of_random_programs(seed: int, compile_c: Compile, tmp_path: Path) -> None:
     """Also all that a run learns (`simulate` checks it against the walker)."""
     path = compile_c(program(seed), ("-O2", *BARE), width="v9" if seed % 2 else "v8plus")

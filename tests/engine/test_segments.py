@@ -143,13 +143,13 @@ def test_every_scheme_counts_what_plain_execution_counts(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(1000, 2000))
+@pytest.mark.seeds(range(1000, 1300))
 def test_every_scheme_counts_what_plain_execution_counts_on_more_graphs(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.long
-@pytest.mark.fresh_seeds(200)
+@pytest.mark.fresh_seeds(100)
 def test_every_scheme_counts_what_plain_execution_counts_on_fresh_graphs(seed: int) -> None:
     check(seed)
 

@@ -1203,8 +1203,8 @@ def test_the_command_runs_programs_and_keeps_results(
 
 @pytest.mark.long
 def test_a_whole_suite(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """All tables, over every second program of it."""
-    names = [each.name for each in load_suite("wcet").benchmarks][::2]
+    """All tables, over the five programs of it that execute least: verdicts ask for as many."""
+    names = ("crc", "fdct", "fibcall", "fir", "jfdctint")
     some = [word for name in names for word in ("--benchmark", name)]
     places = ("--results", tmp_path / "all.db", "-o", tmp_path / "out")
     status, _, err = simprof(capsys, "--all", "--suite", "wcet", *some, *places)

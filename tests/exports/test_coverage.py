@@ -47,7 +47,7 @@ def arms_in(measurement: RunMeasurement) -> Counter[int]:
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", ["v8plus"])
 def test_lines_are_those_of_gcov(
     compile_c: Callable[..., Path], tmp_path: Path, width: str
 ) -> None:

@@ -124,7 +124,7 @@ def read_back(source: ExportSource, directory: Path) -> None:
 @pytest.mark.viewers
 @pytest.mark.parametrize(
     ("level", "static", "width"),
-    turns(LEVELS, (False, True), ("v9", "v8plus"), few=2),
+    turns(LEVELS, (True, True, True, False), ("v9", "v8plus"), few=2),
 )
 def test_containers(
     compile_c: Callable[..., Path], tmp_path: Path, level: str, static: bool, width: str
@@ -138,7 +138,7 @@ def test_containers(
 @pytest.mark.viewers
 @pytest.mark.parametrize(
     ("source", "level", "width", "static"),
-    turns(SOURCES, LEVELS, ("v9", "v8plus"), (True, True, False)),
+    turns(SOURCES[::2], LEVELS, ("v9", "v8plus"), (True, True, False)),
     ids=lambda value: value.stem if isinstance(value, Path) else str(value),
 )
 def test_programs(

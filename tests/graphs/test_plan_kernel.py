@@ -170,14 +170,14 @@ def check_dag(
         assert whole.increments == chord_increments(whole.tree, whole.numbering.values)
 
 
-@pytest.mark.seeds(range(1500), few=100)
+@pytest.mark.seeds(range(500), few=100)
 @pytest.mark.usefixtures("by")
 def test_plans_are_those_of_the_slow_planner(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.long
-@pytest.mark.fresh_seeds(500)
+@pytest.mark.fresh_seeds(200)
 @pytest.mark.usefixtures("by")
 def test_plans_are_those_of_the_slow_planner_on_fresh_graphs(seed: int) -> None:
     check(seed)

@@ -23,7 +23,6 @@ from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.inlining import read_inlining
 from tests.conftest import ROOT
 from tests.oracles.exact import simulate
-from tests.support.turns import first
 
 SOURCE = ROOT / "tests" / "programs" / "wordfreq.c"
 OPTIMISED = {Placing.INLINED, Placing.SPREAD, Placing.SHARED, Placing.ALONE}
@@ -69,7 +68,7 @@ def own_placings(counts: SourceCounts) -> dict[int, Placing]:
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
-@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+@pytest.mark.parametrize("width", ["v8plus"])
 def test_without_optimisation_lines_count_as_for_gcov(
     compile_c: Callable[..., Path], tmp_path: Path, expected: dict[str, Any], width: str
 ) -> None:
@@ -92,7 +91,7 @@ def test_without_optimisation_lines_count_as_for_gcov(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", ["v9"])
 def test_with_optimisation_each_other_count_has_its_word(
     compile_c: Callable[..., Path], tmp_path: Path, expected: dict[str, Any], width: str
 ) -> None:

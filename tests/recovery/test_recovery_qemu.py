@@ -196,7 +196,6 @@ def runs() -> Iterator[object]:
         yield pytest.param("c", C, width, flags, marks=[pytest.mark.long] if number else [])
     for width in EMULATOR:
         yield pytest.param("fortran", FORTRAN, width, ("-O2",), marks=pytest.mark.long)
-    yield pytest.param("c++", CPP, "v9", ("-O2",), marks=pytest.mark.long)
     yield pytest.param("c++", CPP, "v9", ("-O2", "-s"), marks=pytest.mark.long)
 
 

@@ -19,7 +19,7 @@ from tests.support import hostile
 from tests.support.turns import first
 
 GOLDEN = Path(__file__).parent / "golden"
-WIDTHS = range(40, 221)
+WIDTHS = range(40, 221, 3)
 NATURAL = 4_000
 NUMBER = re.compile(r"-?\d{1,3}(,\d{3})+|-?\d+(\.\d+)?")
 SHORT = re.compile(r"-?\d\.\d\de\d+")

@@ -122,7 +122,7 @@ def test_a_forked_child_writes_no_file(
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", ["v9"])
 def test_a_thread_leaves_the_file_to_its_process(
     compile_c: Compile, tmp_path: Path, width: str
 ) -> None:

@@ -119,7 +119,7 @@ def test_verify_executes_what_instrument_writes_of_programs_with_a_library(
 ) -> None:
     """Its start looks at the program's name, and its jumps are explained by the run alone."""
     path = compile_c(SHOWS_ITS_NAMES, ("-O2",), width=width)
-    check_same_files(path, tmp_path, executed, ("--env", "A=1"), ("tpp",))
+    check_same_files(path, tmp_path, executed, ("--env", "A=1"), ("pp",))
 
 
 def test_progress_is_told_and_changes_nothing(fixture_elf: Find) -> None:

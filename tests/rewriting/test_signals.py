@@ -84,7 +84,9 @@ def test_every_ending_is_as_predicted(
     # there: a kernel restores those of the interrupted routine from the stack. qemu-user 7.2 does
     # not, and its program goes on with another path register: the emulator is looked at alone.
     lacking = ["wpp"] if how in "89ab" else []
-    modes = [mode for mode in planned_modes() if mode not in lacking]
+    # Half of the modes for each ending, in turn.
+    half = planned_modes()[ENDINGS.index(how) % 2 :: 2]
+    modes = [mode for mode in half if mode not in lacking]
     check_verified(verified(program, tmp_path, [how], modes=modes))
     if lacking:
         ways = (EMULATOR,)
@@ -150,10 +152,9 @@ def start(made: Path, directory: Path) -> subprocess.Popen[bytes]:
 @pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
-def test_a_signal_from_outside(compile_c: Compile, tmp_path: Path, width: str) -> None:
+def test_a_signal_from_outside(compile_c: Compile, tmp_path: Path) -> None:
     """The program waits in a system call; with its file, it leaves no part of one."""
-    made = instrumented(compile_c(WAITING, flags=("-O1",), width=width), tmp_path)
+    made = instrumented(compile_c(WAITING, flags=("-O1",), width="v8plus"), tmp_path)
     for sent in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
         process = start(made, tmp_path)
         process.send_signal(sent)

@@ -50,7 +50,7 @@ def test_counts_are_true(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(100, 1100))
+@pytest.mark.seeds(range(100, 400))
 def test_counts_are_true_on_many_graphs(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_routine(rng, 14)
@@ -79,7 +79,7 @@ def test_library_counts_crossings_in_whole_programs(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(100, 1100))
+@pytest.mark.seeds(range(100, 400))
 def test_library_counts_crossings_in_many_programs(seed: int) -> None:
     check_program(seed, 1 + seed % 4)
 

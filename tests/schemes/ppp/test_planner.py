@@ -91,7 +91,7 @@ def test_random_graphs(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(300, 2300))
+@pytest.mark.seeds(range(300, 700))
 def test_many_random_graphs(seed: int) -> None:
     check_random(seed)
 
@@ -364,7 +364,7 @@ def test_predicted_routines(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(200, 1200))
+@pytest.mark.seeds(range(200, 400))
 def test_many_predicted_routines(seed: int) -> None:
     check_predicted(seed)
 

@@ -42,7 +42,7 @@ from tests.oracles.brute import (
 )
 
 GRAPHS = 400
-LONG_GRAPHS = 1500
+LONG_GRAPHS = 400
 Walks = list[list[int]]
 
 

@@ -133,7 +133,7 @@ def test_instrumented_programs_execute_what_is_predicted(
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(30), few=1)
+@pytest.mark.seeds(range(10), few=1)
 def test_random_programs_execute_what_is_predicted(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:
@@ -147,7 +147,7 @@ def test_random_programs_execute_what_is_predicted(
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(100, 115), few=1)
+@pytest.mark.seeds(range(100, 106), few=1)
 def test_calls_from_old_places_return_to_the_copy_that_makes_them(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:

@@ -242,8 +242,7 @@ def sampled_paths(profile: RoutineProfile, *, partial: bool) -> Counter[tuple[Bl
 
 @pytest.mark.long
 @pytest.mark.qemu
-@pytest.mark.parametrize("mode", ["sampled", "pep"])
-@pytest.mark.parametrize(("name", "width"), in_step(PROGRAMS, WIDTHS))
+@pytest.mark.parametrize(("name", "width", "mode"), in_step(PROGRAMS, WIDTHS, ["sampled", "pep"]))
 def test_a_walk_over_the_executed_blocks_samples_the_same_paths(
     name: str, width: str, mode: str, fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:

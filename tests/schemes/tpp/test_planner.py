@@ -74,7 +74,7 @@ def test_random_graphs(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(100, 1100))
+@pytest.mark.seeds(range(100, 400))
 def test_many_random_graphs(seed: int) -> None:
     check_random(seed)
 

@@ -65,7 +65,7 @@ def test_edges_give_a_result_or_an_errno(tmp_path: Path, seed: int, is64: bool) 
 
 @WIDTHS
 @pytest.mark.long
-@pytest.mark.fresh_seeds(10)
+@pytest.mark.fresh_seeds(4)
 def test_other_edges_give_a_result_or_an_errno(tmp_path: Path, seed: int, is64: bool) -> None:
     call_all(tmp_path, seed, is64)
 
