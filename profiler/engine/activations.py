@@ -399,7 +399,7 @@ class Activations:
         self.current = frame
         if self._notes is not None:
             self._notes.landed(frame, self._owner(frame))
-        self.enter(address)
+        self.enter(address, again=True)
 
     def _owner(self, frame: int) -> int:
         """Frame of the innermost activation, from `frame` down, below whose caller the stack is."""
@@ -408,10 +408,10 @@ class Activations:
             frame -= kernels.STRIDE
         return frame
 
-    def enter(self, address: int, *, behind: bool = False) -> None:
-        """Begin an activation in the current frame at `address` (`behind`: see `MissingEntry`)."""
+    def enter(self, address: int, *, behind: bool = False, again: bool = False) -> None:
+        """Begin an activation in the current frame at `address`; see `MissingEntry`."""
         if not self._index.enter(address, self._cross, behind=behind):
-            self._on_missing(MissingEntry(address, behind))
+            self._on_missing(MissingEntry(address, behind, again))
 
     # Signals
 
@@ -564,7 +564,7 @@ class Landings:
         edge = self._index.entry_edge[landing]
         if edge == UNKNOWN and uncrossed is not None:
             return  # it may be a return that the graphs lack
-        entered = MissingEntry(address) if edge == UNKNOWN else Cross(edge)
+        entered = MissingEntry(address, again=True) if edge == UNKNOWN else Cross(edge)
         self._landings.append((entered, uncrossed or ()))
         number = len(self._landings)
         if (number + 1) * kernels.LANDING > len(self._rows):

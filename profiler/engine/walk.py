@@ -84,6 +84,8 @@ class MissingEntry:
     # Whether control came there through code that the graphs lack, too. Once the graphs have that
     # code, the address may turn out to be no entry at all.
     behind: bool = False
+    # Whether it is a re-entry: an activation begins in the place of one that was left
+    again: bool = False
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,7 @@ class Hints:
     landings: frozenset[int] = frozenset()
     # Call -> where it returns, of those that do not return behind their slots
     points: Mapping[int, int] = field(default_factory=dict)
+    reentries: frozenset[int] = frozenset()  # Those of `entries` that are re-entries
 
 
 @dataclass(frozen=True)

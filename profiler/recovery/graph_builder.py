@@ -245,12 +245,15 @@ def _entries(
 
 
 def _are_reentries(exploration: Exploration, words: Integers, extents: Extents) -> Flags:
-    """Whether control comes to these words from an exception, or from `longjmp` behind a call."""
+    """Whether control comes to these words by no call: from an exception, from `longjmp` behind a
+    call, or because a handler of signals or traps goes on there.
+    """
     # The 64-bit `longjmp` sets the context that `setjmp` has got by a trap.
     hints, code = exploration.hints, exploration.code
-    landings, shown = (np.isin(words, list(known)) for known in (hints.landings, hints.entries))
+    sets = hints.landings, hints.entries, hints.reentries
+    landings, shown, again = (np.isin(words, list(known)) for known in sets)
     behind = np.isin(words, extents.call_return) | (code.words[words - 1] == GET_CONTEXT)
-    found: Flags = landings | shown & behind
+    found: Flags = landings | again | shown & behind
     return found
 
 

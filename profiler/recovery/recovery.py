@@ -59,6 +59,8 @@ class Discoveries:
     modules: frozenset[Module] = frozenset()  # What a dynamically linked program has loaded
     # Blocks of its stubs as they were before the words in `late_words` were written
     earlier: frozenset[EarlierBlock] = frozenset()
+    # Those of `entries` where an activation began in the place of one that was left
+    reentries: frozenset[int] = frozenset()
 
     def merged(self, other: Discoveries) -> Discoveries:
         """Return everything that either has seen."""
@@ -231,6 +233,7 @@ def _hints(
         traps | frozenset(map(code.index, discoveries.returning_calls)) - {-1},
         landing_points(program, code),
         points,
+        frozenset(map(code.index, discoveries.reentries)) - {-1},
     )
 
 

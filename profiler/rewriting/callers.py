@@ -6,7 +6,8 @@ kinds differ in whose calls that concerns:
 - `asks`: it reads its own return address, other than to return: %o7 without a window, %i7 in its
   own. Its callers' calls stay, and those of routines that end with a jump to it.
 - `walks`: it reads return addresses further up: its caller's %i7, or a frame's word that a window
-  trap stores %i7 in. All calls that may lead to it stay, as those to an unwinder.
+  trap stores %i7 in, behind `flushw` or following saved frame pointers (`frame_chains`). All calls
+  that may lead to it stay, as those to an unwinder.
 
 Neither is code that keeps its return address while it calls something (`mov %o7, %g1; call; mov
 %g1, %o7`), that saves all registers (a store of its caller's %i7), or is `setjmp`, whose `longjmp`
@@ -24,6 +25,7 @@ from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.registers import abi
 from simprof.profiler.recovery.calls import CONTEXTS, RETURNING_TWICE
 from simprof.profiler.recovery.recovery import ProgramGraphs
+from simprof.profiler.rewriting.frame_chains import FrameChains
 from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
 
 _O7, _FP, _I7 = 15, 30, 31
@@ -38,6 +40,7 @@ _NO_READS = frozenset((0x28, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39))
 _LIBRARY = ("_dl_mcount_wrapper", "_dl_runtime_profile", "__dlmopen", "__libc_dlopen_mode")
 _UNWINDING = ("_Unwind_", "uw_")  # `draft.UNWINDERS` says whose callers' addresses it reads
 _TWICE = RETURNING_TWICE | CONTEXTS
+_LEAVING = frozenset(("longjmp", "_longjmp", "siglongjmp", "__libc_longjmp", "__libc_siglongjmp"))
 
 
 class _Instruction(NamedTuple):
@@ -88,7 +91,32 @@ def looking(recovered: ProgramGraphs, contexts: ProgramContexts) -> tuple[set[in
             asks.add(routine)
         if _walks(code, _IMMEDIATE | offset):
             walks.add(routine)
-    return asks, walks
+    return asks, walks | _following(recovered)
+
+
+def _following(recovered: ProgramGraphs) -> set[int]:
+    """Return the routines that follow saved frame pointers."""
+    code = recovered.code
+    chains = FrameChains(code, recovered.program.is64)
+    places = map(code.address, np.flatnonzero(chains.may_walk()).tolist())
+    routines = ((n, recovered.routines[n]) for n in {*map(recovered.routine_at, places)} - {-1})
+    return {n for n, cfg in routines if cfg.name not in _TWICE and chains.walks(cfg)}
+
+
+def flushing(recovered: ProgramGraphs) -> set[int]:
+    """Return the routines that save all windows in frames, and may walk up these or have it done.
+
+    `setjmp` and unwinders, whose callers' calls stay, are not among them.
+    """
+    words = np.isin(recovered.code.words, (_FLUSH_WINDOWS, _TRAP_3))
+    places = map(recovered.code.address, np.flatnonzero(words).tolist())
+    routines = {*map(recovered.routine_at, places)} - {-1}
+    names = recovered.arrays.names
+    return {
+        n
+        for n in routines
+        if names[n] not in _TWICE | _LEAVING and not names[n].startswith(_UNWINDING)
+    }
 
 
 def _candidates(recovered: ProgramGraphs, frame_word: int) -> Iterator[int]:

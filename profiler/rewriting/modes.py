@@ -10,6 +10,7 @@ from glob import escape
 from simprof.profiler.code.pricing import added, stream_sizes, trace_sizes
 from simprof.profiler.plan.plan import POOL_START
 from simprof.profiler.request.request import RunRequest
+from simprof.profiler.rewriting.callers import flushing
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.memory import differences, symbol_counts
 from simprof.profiler.rewriting.elsewhere.reading import stream_difference, token_stream
@@ -281,6 +282,19 @@ class _Trial:
 
     # -- comparisons
 
+    @cached_property
+    def _cause(self) -> str:
+        """What may be why the program behaves differently, if anything is known."""
+        recovered = self.observation.recovered
+        flushed = sorted(flushing(recovered) & self.observation.events.keys())
+        if not flushed:
+            return ""
+        name = recovered.routines[flushed[0]].name
+        return (
+            f" (the program saves its register windows in {name}: where it reads return addresses "
+            "from frames, it may find those of copies)"
+        )
+
     def compare(
         self, way: str, original: ObservedRun, run: ObservedRun, expected: traces.Trace | None
     ) -> None:
@@ -289,7 +303,7 @@ class _Trial:
         difference = original.difference(run)
         if difference is not None:
             self.unlike.append(way)
-            self.found.append(f"{way}: {difference}")
+            self.found.append(f"{way}: {difference}{self._cause}")
         if run.counters is None:
             if self.unwritten is None:
                 exited = self.observation.result.reason == "exit"

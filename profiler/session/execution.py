@@ -187,7 +187,9 @@ def discoveries_of(
     read: Callable[[int, int], bytes],
 ) -> Discoveries:
     """Return what a run did that its graphs do not contain."""
-    entries = {s.address for s in missing if isinstance(s, MissingEntry) and not s.behind}
+    entered = [s for s in missing if isinstance(s, MissingEntry) and not s.behind]
+    entries = {s.address for s in entered}
+    reentries = entries - {s.address for s in entered if not s.again}
     targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
     returning = {step.call for step in missing if isinstance(step, MissingReturn)}
     reached = entries | {target for _, target in targets}
@@ -197,7 +199,9 @@ def discoveries_of(
     late = [s for s in recovered.code.deferred if any(a in s for a in reached)]
     if late and not recovered.knows_late_words:
         return Discoveries(late_words=read_words(read, late))
-    return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
+    return Discoveries(
+        frozenset(targets), frozenset(entries), frozenset(returning), reentries=frozenset(reentries)
+    )
 
 
 @dataclass(frozen=True)

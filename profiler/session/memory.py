@@ -266,6 +266,7 @@ class BinaryMemory:
 def _graphs_of(discoveries: Discoveries, what: str = "graphs") -> str:
     names = ["indirect_targets", "entries", "returning_calls", "late_words"]
     names += ("modules", "earlier") if discoveries.modules else ()
+    names += ("reentries",) if discoveries.reentries else ()
     return f"{what}-{_digest([sorted(getattr(discoveries, name)) for name in names])}"
 
 

@@ -301,12 +301,14 @@ _WORDS = 1 << 32
 
 
 def discovery_fields(discoveries: Discoveries) -> dict[str, Any]:
-    """Return discoveries as JSON has them; modules only where a program has loaded some."""
+    """Return discoveries as JSON has them; modules and re-entries only where there are some."""
     # For all headers that have them: those of traces, recordings and counter files.
     sets: dict[str, frozenset[Any]] = vars(discoveries)
     known = {name: list(map(encode, sorted(items))) for name, items in sets.items()}
     if not discoveries.modules:
         del known["modules"], known["earlier"]
+    if not discoveries.reentries:
+        del known["reentries"]
     return known
 
 
@@ -316,7 +318,8 @@ def read_discoveries(given: Mapping[str, Any]) -> Discoveries:
     none: dict[str, Any] = {each.name: [] for each in fields(Discoveries)}
     found = decode(Discoveries, {**none, **given}, "discoveries")
     pairs = (*found.indirect_targets, *found.late_words)
-    addresses = {*found.entries, *found.returning_calls, *(each for pair in pairs for each in pair)}
+    addresses = {*found.entries, *found.returning_calls, *found.reentries}
+    addresses |= {each for pair in pairs for each in pair}
     if any(not 0 <= address < _ADDRESSES for address in addresses):
         raise ValueError("an address beyond all memory")
     if any(word >= _WORDS for _, word in found.late_words):

@@ -16,6 +16,7 @@ from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.traps import RESUME_STATE, ClockWord, FillWord, Trap
 from simprof.simulator.errors import ProgramFileError, UnsupportedError, UsageError
 from simprof.simulator.leon.devices import Bus, BusError, access_size, do_access
+from simprof.simulator.leon.instructions import Answer, answer, answers, refusal
 from simprof.simulator.leon.supervisor import Supervisor, TrapType
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.machine.base import BaseMachine, Position
@@ -46,8 +47,8 @@ _TYPES: Final = {  # V9's trap -> V8's
 }
 _RDASR, _RDPSR, _RDWIM, _RDTBR = 0x28, 0x29, 0x2A, 0x2B
 _WRASR, _WRPSR, _WRWIM, _WRTBR, _RETT = 0x30, 0x31, 0x32, 0x33, 0x39
-_COPROCESSOR: Final = (0x36, 0x37)  # CPop1 and CPop2; VIS on other processors
-_MULTIPLY_AND_ADD: Final = (0x3E, 0x3F)  # umac and smac: no part of this processor (%asr17)
+_FLOATING_POINT: Final = 1 << 12  # PSR's EF
+_FP_TRAP_TYPE, _UNIMPLEMENTED = 7 << 14, 3 << 14  # %fsr's ftt
 _CONFIGURATION, _POWER_DOWN = 17, 19  # ancillary registers
 _SYSTEM_SPACE: Final = 0x02
 _MEMORY_SPACES: Final = (0x01, 0x08, 0x09, 0x0A, 0x0B, 0x1C)
@@ -66,8 +67,8 @@ def are_supervisors(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
     ancillary = (op3 == _RDASR) & (words >> 14 & 31 >= 16)
     ancillary |= (op3 == _WRASR) & (words >> 25 & 31 >= 16)
     result: NDArray[np.bool_] = (op == 2) & (states | ancillary)
-    result |= (op == 2) & np.isin(op3, (*_COPROCESSOR, *_MULTIPLY_AND_ADD))
     result |= (op == 3) & np.isin(op3, _ALTERNATES)
+    result |= answers(words) != Answer.EXECUTES
     return result
 
 
@@ -307,16 +308,30 @@ class LeonMachine(BaseMachine):
         pc = int(self.cpu.state.pc)
         word = self._position.instruction(pc)
         op3 = word >> 19 & 63
-        if not is_supervisors(word) or (word >> 30 == 2 and op3 in _MULTIPLY_AND_ADD):
+        if (given := answer(word)) is not Answer.EXECUTES:
+            self._on_missing(given, word, pc)
+        elif not is_supervisors(word):
             self._trap(TrapType.ILLEGAL_INSTRUCTION)
-        elif word >> 30 == 2 and op3 in _COPROCESSOR:
-            self._trap(TrapType.COPROCESSOR_DISABLED)
         elif word >> 30 == 3:
             self._do_alternate(pc, word)
         elif op3 == _RETT:
             self._return_from_trap(pc, word)
         else:
             self._do_register(pc, word)
+
+    def _on_missing(self, given: Answer, word: int, pc: int) -> None:
+        state = self.cpu.state
+        if given is Answer.READS_OTHERWISE:
+            raise UnsupportedError(f"{self.program.path}: {refusal(word, pc)}")
+        if given is Answer.COPROCESSOR:
+            self._trap(TrapType.COPROCESSOR_DISABLED)
+        elif given is Answer.ILLEGAL:
+            self._trap(TrapType.ILLEGAL_INSTRUCTION)
+        elif not self._supervisor.psr & _FLOATING_POINT:
+            self._trap(TrapType.FP_DISABLED)
+        else:
+            state.fsr = int(state.fsr) & ~_FP_TRAP_TYPE | _UNIMPLEMENTED
+            self._trap(TrapType.FP_EXCEPTION)
 
     def _do_alternate(self, pc: int, word: int) -> None:
         space, is_immediate = word >> 5 & 0xFF, word >> 13 & 1

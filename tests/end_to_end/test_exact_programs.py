@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
 from tests.oracles.exact import check_against_qemu, simulate
 from tests.support.exact_programs import (
     ENDINGS,
@@ -82,6 +82,8 @@ def test_handler_may_change_npc_alone(compile_c: Callable[..., Path], tmp_path: 
     program = compile_c(PROGRAMS / "resuming.c", ("-O1", "-fno-pic", "-no-pie"), width="v9")
     found = simulate(program, ["5"], directory=tmp_path)
     by_name = {e.cfg.name: e for e in found.observation.events.values()}
-    labelled = by_name["labelled"]  # entered 6 times, and 5 times more at the label
-    assert (labelled.activations, sum(labelled.early.values())) == (11, 5)
+    labelled = by_name["labelled"]  # called 6 times, and 5 times more at the label
+    assert (labelled.entered, labelled.activations, sum(labelled.early.values())) == (6, 11, 5)
+    kinds = [edge.kind for edge in labelled.cfg.edges if edge.kind in ENTRIES]
+    assert sorted(kinds) == ["entry", "re-entry"]
     assert sum(by_name["deeper"].early.values()) == 0

@@ -111,7 +111,7 @@ def test_a_landing_without_an_entry_edge_is_reported() -> None:
     stack.push("last", 0x9000)
     stack.push("inner", 0x8000)
     stack.land("last", 0x9000, returned=True)
-    assert stack.missing == [MissingEntry(stack.graphs.address("last"))]
+    assert stack.missing == [MissingEntry(stack.graphs.address("last"), again=True)]
     assert stack.crossed == []
 
 

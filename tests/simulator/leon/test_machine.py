@@ -68,6 +68,91 @@ def test_a_budget_ends_a_run(compile_c: Compile, tmp_path: Path) -> None:
     assert 100_000 - 512 < result.instructions <= 100_000
 
 
+# Words that the engine, a V9, executes; the start-up ends with a trap's type, and 0x20 for 0x24.
+# qemu-system-sparc (leon3_generic) gives the same types, but 2 for moves of doubles, `fstox` and
+# `fmovdcc`, and 8 for `ldq`: GRFPU has no operations but those of V8's singles and doubles, and
+# LEON3's integer unit does not know `ldq`.
+ABSENT = {
+    2: {
+        "mulx": 0x86484002, "udivx": 0x86684002, "sdivx": 0x87684002, "popc": 0x87700002,
+        "move %icc": 0x87646001, "move %fcc1": 0x87626801, "movrz": 0x87786401,
+        "ldsw": 0xC6438000, "ldx": 0xC65B8000, "stx": 0xC0738000, "casx": 0xC7F39002,
+        "ldq": 0xC9138000, "prefetch": 0xC16B8000, "ba,pt %icc": 0x10480002,
+        "ba,pt %xcc": 0x10680002, "brz": 0x02C80002, "fba,pt %fcc1": 0x11580002,
+        "return": 0x81CFE008, "done": 0x81F00000,
+    },
+    8: {
+        "faddq": 0x91A00864, "fsqrtq": 0x89A00560, "fmovd": 0x89A00040, "fnegd": 0x89A000C0,
+        "fabsd": 0x89A00140, "fmovq": 0x89A00060, "fmovde": 0x89A86040, "fmovrdz": 0x89A844C0,
+        "fstox": 0x89A01020, "fxtod": 0x89A01100, "fstoq": 0x89A019A0, "fdmulq": 0x89A00DC2,
+        "fcmpq": 0x81A80A64,
+    },
+    0x20: {"lda %f4": 0xC9839000, "ldda %f4": 0xC99B9000, "stda %f4": 0xC9BB9000, "cb": 0x11C00002},
+}  # fmt: skip
+OTHERS = {
+    "sllx %g1, %g2, %g3": 0x87285002, "srlx %g1, 4, %g3": 0x87307004, "tne %xcc, 5": 0x93D03005,
+    "rd %ccr, %g3": 0x87408000, "rd %pc, %g3": 0x87414000, "wr %g0, 4, %fprs": 0x8D802004,
+    "ldx [%sp], %fsr": 0xC30B8000, "stx %fsr, [%sp]": 0xC32B8000, "stq %f0, [%sp]": 0xC1338000,
+    "ldd [%sp], %f32": 0xC31B8000, "faddd %f32, %f2, %f4": 0x89A04842,
+    "fcmpd %fcc1, %f0, %f2": 0x83A80A42,
+}  # fmt: skip
+PRESENT = {
+    "fsmuld": 0x89A04D22, "fsqrtd": 0x89A00542, "fdtoi": 0x87A01A42, "fcmped": 0x81A88AC4,
+    "membar": 0x8143E040, "taddcc": 0x87004002, "mulscc": 0x87204002, "umulcc": 0x86D04002,
+    "ld %fsr": 0xC10B8000, "flush": 0x81DB8000, "casa [] 10": 0xC7E38142, "sll": 0x87284002,
+}  # fmt: skip
+MARK = 0xDEADBEEF
+
+
+@pytest.fixture
+def execute(compile_c: Compile, tmp_path: Path) -> Callable[[int, str], RunResult]:
+    """Run a program that executes one word, after some code; 0 is its status then."""
+
+    def run_one(word: int, before: str) -> RunResult:
+        word_code = f"clr [%%sp]; .word {MARK}; nop; nop"
+        body = f'{before} asm volatile("{word_code}" ::: "g2", "g3", "memory");'
+        path = compile_c(f"int main(void) {{ {body} return 0; }}", ("-O1", *BUILD), width="v8")
+        data = path.read_bytes()
+        assert data.count(MARK.to_bytes(4, "big")) == 1
+        changed = tmp_path / "changed"
+        changed.write_bytes(data.replace(MARK.to_bytes(4, "big"), word.to_bytes(4, "big")))
+        out = bytearray()
+        host = Host(tmp_path, program=changed, stdin=b"", stdout=out, stderr=bytearray())
+        return LeonMachine(elf.load(changed), host=host).run()
+
+    return run_one
+
+
+Execute = Callable[[int, str], RunResult]
+
+
+@pytest.mark.parametrize("status", ABSENT)
+def test_what_a_leon3_does_not_have_traps(execute: Execute, status: int) -> None:
+    given = {name: execute(word, "").status for name, word in ABSENT[status].items()}
+    assert given == dict.fromkeys(given, status)
+
+
+def test_what_it_has_is_executed(execute: Execute) -> None:
+    given = {name: execute(word, "").status for name, word in PRESENT.items()}
+    assert given == dict.fromkeys(given, 0)
+
+
+def test_what_it_reads_otherwise_is_refused_and_named(execute: Execute) -> None:
+    for text, word in OTHERS.items():
+        with pytest.raises(UnsupportedError) as raised:
+            execute(word, "")
+        said = str(raised.value)
+        assert f"the instruction {word:#010x} at 0x40001" in said
+        assert f"one of SPARC V9 ({text}), which a LEON3 takes for another one" in said
+
+
+def test_quads_of_a_floating_point_unit_that_is_off(execute: Execute) -> None:
+    """fp_disabled comes before fp_exception; which of these it was is in %fsr."""
+    off = 'unsigned psr; asm volatile("rd %%psr, %0" : "=r"(psr)); '
+    off += 'asm volatile("wr %0, %%psr; nop; nop; nop" :: "r"(psr & ~0x1000));'
+    assert execute(ABSENT[8]["faddq"], off).status == 4
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
