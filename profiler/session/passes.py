@@ -362,10 +362,10 @@ def _start_up(study: Study, runs: Runs) -> Runs:
         world = world.ending_like(result)
     else:
         _check_names(study, runs)
-        words = world.late_words()
-        if words is None:
+        started = world.late_words()
+        if started is None:
             return replace(runs, begun=runs.discoveries)
-        shown = words
+        shown, world = started
     known = shown.merged(runs.discoveries)
     reasons = (*runs.reasons, Reason.START_UP)
     return replace(runs, world=world, begun=known, discoveries=known, reasons=reasons)

@@ -132,10 +132,11 @@ class World:
 
     # -- runs that count nothing
 
-    def late_words(self) -> Discoveries | None:
+    def late_words(self) -> tuple[Discoveries, World] | None:
         """Run the program up to the first use of code that it writes while it starts.
 
-        Return the words of that code. None if there is no such code: then it is not run.
+        Return the words of that code, and the world of the next run. None if there is no such code:
+        then it is not run.
         """
         spans = build_code_image(self.program).deferred
         if not spans:
@@ -149,9 +150,11 @@ class World:
 
         machine = self.machine(on_late_code=on_late_code)
         machine.stop_soon(START_UP)
-        machine.run()
+        result = machine.run()
         machine.close()
-        return Discoveries(late_words=words)
+        # its budget is not the user's, but who asks simprof to end does not ask again
+        is_ended = result.reason in ("timeout", "interrupted")
+        return Discoveries(late_words=words), self.ending_like(result) if is_ended else self
 
     def loaded_modules(self) -> tuple[Discoveries, RunResult]:
         """Run the program under no scheme; return what it loads, and how the run ended."""

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
 
@@ -179,9 +179,11 @@ def test_an_interrupt_that_python_loses(where: str, number: signal.Signals, tmp_
     assert found[0] == found[1] and found[0]
 
 
-def spinning(place: Path, *before: str) -> subprocess.Popen[str]:
+def spinning(
+    place: Path, *before: str, program: Sequence[str | Path] = (SIEVE, "--", "100000000")
+) -> subprocess.Popen[str]:
     """Start a run of minutes, behind other words of a command; return it once it executes."""
-    words = ["run", "-o", str(place / "profile"), str(SIEVE), "--", "100000000"]
+    words = ["run", "-o", str(place / "profile"), *map(str, program)]
     process = subprocess.Popen(
         [*before, sys.executable, "-c", START, *words],
         env=environment(place), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -206,6 +208,29 @@ def test_a_signal_keeps_the_profile_and_the_report(number: signal.Signals, tmp_p
     kept = load(tmp_path / "profile")
     assert kept.partial and kept.base > 0
     assert (kept.ending.reason, kept.ending.code) == ("interrupted", 128 + number)
+
+
+FAULTING = """#include <signal.h>
+static volatile int count;
+static void again(int number) { count++; }
+int main(void) { signal(SIGSEGV, again); return *(volatile int *)16; }
+"""
+
+
+@pytest.mark.toolchain
+def test_a_signal_ends_a_program_that_faults_for_ever(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """It comes in the run that waits for code which programs write while they start."""
+    program = compile_c(FAULTING, ("-O1",))
+    process = spinning(tmp_path, program=(program,))
+    process.send_signal(signal.SIGTERM)
+    _, report = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "interrupted (SIGTERM)" in report
+    assert load(tmp_path / "profile").partial
+    status, report = simprof(tmp_path, "run", "--timeout", "0.5", program)
+    assert status == 124 and "time limit reached" in report
 
 
 @pytest.mark.long
