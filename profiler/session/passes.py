@@ -362,10 +362,10 @@ def _start_up(study: Study, runs: Runs) -> Runs:
         world = world.ending_like(result)
     else:
         _check_names(study, runs)
-        started = world.late_words()
-        if started is None:
+        words, world = world.late_words()
+        if words is None:
             return replace(runs, begun=runs.discoveries)
-        shown, world = started
+        shown = words
     known = shown.merged(runs.discoveries)
     reasons = (*runs.reasons, Reason.START_UP)
     return replace(runs, world=world, begun=known, discoveries=known, reasons=reasons)

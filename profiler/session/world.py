@@ -132,15 +132,15 @@ class World:
 
     # -- runs that count nothing
 
-    def late_words(self) -> tuple[Discoveries, World] | None:
+    def late_words(self) -> tuple[Discoveries | None, World]:
         """Run the program up to the first use of code that it writes while it starts.
 
-        Return the words of that code, and the world of the next run. None if there is no such code:
-        then it is not run.
+        Return the words of that code, None if there is none: then it is not run; and the world of
+        the next run.
         """
         spans = build_code_image(self.program).deferred
         if not spans:
-            return None
+            return None, self
         words: frozenset[tuple[int, int]] = frozenset()
 
         def on_late_code() -> None:
