@@ -88,7 +88,7 @@ class FrameChains:
 
     def walks(self, cfg: ControlFlowGraph) -> bool:
         """Whether a routine walks up the stack."""
-        return self._has_links(cfg) and _Walk(self, cfg).found
+        return self._has_links(cfg) and _FrameWalk(self, cfg).found
 
     def _has_links(self, cfg: ControlFlowGraph) -> bool:
         # Most routines with such a constant have neither the other one, nor a copy of a frame.
@@ -170,7 +170,7 @@ class FrameChains:
         return self._is64
 
 
-class _Walk:
+class _FrameWalk:
     """The data flow of one routine."""
 
     def __init__(self, chains: FrameChains, cfg: ControlFlowGraph) -> None:
