@@ -426,7 +426,7 @@ def execute(
     counts = automaton.counts
     if expected is not None:
         entries = expected.addresses(expected.used(counts.edge_counts))
-        discoveries = discoveries.merged(Discoveries(entries=entries))
+        discoveries = discoveries.merged(Discoveries(entries=entries, reentries=entries))
     run = recovered, schemes, index, lowering, result
     return ProgramExecution(*run, automaton, counts, giving_up.given_up, discoveries, expected)
 
