@@ -36,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         gc.set_threshold(YOUNG_OBJECTS)
         if "OPENBLAS_NUM_THREADS" not in os.environ:
-            # numpy's OpenBLAS would start a thread for each processor, which wait for work by turning
-            # in loops: there is none. This is for the libraries of this process, not for programs whose
-            # environment is made of `os.environ`.
+            # numpy's OpenBLAS would start a thread for each processor, which wait for work by
+            # turning in loops: there is none. This is for the libraries of this process, not for
+            # programs whose environment is made of `os.environ`.
             os.putenv("OPENBLAS_NUM_THREADS", "1")
         from simprof.simulator import stopping
 
