@@ -16,10 +16,11 @@ leads to the copy.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.registers import abi
@@ -96,10 +97,8 @@ def looking(recovered: ProgramGraphs, contexts: ProgramContexts) -> tuple[set[in
 
 def _following(recovered: ProgramGraphs) -> set[int]:
     """Return the routines that follow saved frame pointers."""
-    code = recovered.code
-    chains = FrameChains(code, recovered.program.is64)
-    places = map(code.address, np.flatnonzero(chains.may_walk()).tolist())
-    routines = ((n, recovered.routines[n]) for n in {*map(recovered.routine_at, places)} - {-1})
+    chains = FrameChains(recovered.code, recovered.program.is64)
+    routines = ((n, recovered.routines[n]) for n in _having(recovered, chains.may_walk()))
     return {n for n, cfg in routines if cfg.name not in _TWICE and chains.walks(cfg)}
 
 
@@ -108,27 +107,29 @@ def flushing(recovered: ProgramGraphs) -> set[int]:
 
     `setjmp` and unwinders, whose callers' calls stay, are not among them.
     """
-    words = np.isin(recovered.code.words, (_FLUSH_WINDOWS, _TRAP_3))
-    places = map(recovered.code.address, np.flatnonzero(words).tolist())
-    routines = {*map(recovered.routine_at, places)} - {-1}
     names = recovered.arrays.names
     return {
         n
-        for n in routines
+        for n in _having(recovered, np.isin(recovered.code.words, (_FLUSH_WINDOWS, _TRAP_3)))
         if names[n] not in _TWICE | _LEAVING and not names[n].startswith(_UNWINDING)
     }
 
 
-def _candidates(recovered: ProgramGraphs, frame_word: int) -> Iterator[int]:
-    """Yield the routines with words that may read a return address."""
+def _having(recovered: ProgramGraphs, words: NDArray[np.bool_]) -> list[int]:
+    """Return the routines with any of some words, which are given as flags, ascending."""
+    places = map(recovered.code.address, np.flatnonzero(words).tolist())
+    return sorted(set(map(recovered.routine_at, places)) - {-1})
+
+
+def _candidates(recovered: ProgramGraphs, frame_word: int) -> list[int]:
+    """Return the routines with words that may read a return address."""
     words = recovered.code.words
     operation, op3, registers = words >> 30, words >> 19 & 63, (_O7, _I7)
     read = np.isin(words >> 14 & 31, registers)
     read |= (words & _IMMEDIATE == 0) & np.isin(words & 31, registers)
     stored = np.isin(words >> 25 & 31, registers) | (words & 0x3FFF == frame_word)
     found = (operation == 2) & ~np.isin(op3, tuple(_NO_READS)) & read | (operation == 3) & stored
-    places = map(recovered.code.address, np.flatnonzero(found).tolist())
-    yield from sorted(set(map(recovered.routine_at, places)) - {-1})
+    return _having(recovered, found)
 
 
 def _walks(code: Sequence[_Instruction], frame_word: int) -> bool:

@@ -61,7 +61,7 @@ class FrameChains:
     """Finds routines of a program that walk up the stack."""
 
     def __init__(self, code: CodeImage, is64: bool) -> None:
-        self._code, self._is64 = code, is64
+        self._code, self.is64 = code, is64
         self._bias = STACK_BIAS_64 if is64 else 0
         size = 8 if is64 else 4
         self._link, self._return = size * (WINDOW_SAVE_WORDS - 2), size * (WINDOW_SAVE_WORDS - 1)
@@ -81,19 +81,19 @@ class FrameChains:
         constant = (words & 0x1FFF).astype(np.int64)
         constants = (self._return, self._return + self._bias)
         found = np.isin(constant, constants) & takes
-        if not self._is64:
+        if not self.is64:
             found |= (op == 3) & (op3 == _LDD) & (constant == self._link)
         result: NDArray[np.bool_] = found & (words & _IMMEDIATE != 0)
         return result
 
     def walks(self, cfg: ControlFlowGraph) -> bool:
         """Whether a routine walks up the stack."""
-        return self._has_links(cfg) and _FrameWalk(self, cfg).found
+        return self._has_links(cfg) and _FrameWalk(self, self._code, cfg).found
 
     def _has_links(self, cfg: ControlFlowGraph) -> bool:
         # Most routines with such a constant have neither the other one, nor a copy of a frame.
         constants = {self._link, self._link + self._bias, self._bias + self._return} - {0}
-        if self._is64:
+        if self.is64:
             constants.discard(self._link)
             constants.add(self._bias)
         else:
@@ -104,15 +104,11 @@ class FrameChains:
                     return True
                 sources = (word >> 14 & 31, word & 0x3FFF)
                 is_copy = word >> 30 == 2 and word >> 19 & 63 in _OR and 0 in sources
-                if is_copy and not {_SP, _FP}.isdisjoint(sources) and not self._is64:
+                if is_copy and not {_SP, _FP}.isdisjoint(sources) and not self.is64:
                     return True
         return False
 
     # -- what one instruction makes of values
-
-    def words_of(self, cfg: ControlFlowGraph, block: int) -> list[int]:
-        """Return the instructions of a block."""
-        return list(self._code.words_of(cfg.blocks[block]))
 
     def moved(self, value: _Value, distance: int) -> _Value:
         """Return a value some bytes further."""
@@ -146,7 +142,7 @@ class FrameChains:
     def loads(self, word: int) -> tuple[bool, bool]:
         """Return whether a load may be of word 14, and of word 15: by its size."""
         op3 = word >> 19 & 63
-        if self._is64:
+        if self.is64:
             return op3 == _LDX, op3 == _LDX
         return op3 in (_LD, _LDD), op3 == _LD
 
@@ -164,17 +160,12 @@ class FrameChains:
         distances = (self._link, self._link + self._bias)
         return bool(word & _IMMEDIATE) and word & 0x1FFF in distances
 
-    @property
-    def is64(self) -> bool:
-        """Whether frames have a bias."""
-        return self._is64
-
 
 class _FrameWalk:
     """The data flow of one routine."""
 
-    def __init__(self, chains: FrameChains, cfg: ControlFlowGraph) -> None:
-        self._chains, self._cfg = chains, cfg
+    def __init__(self, chains: FrameChains, code: CodeImage, cfg: ControlFlowGraph) -> None:
+        self._chains, self._code, self._cfg = chains, code, cfg
         self._slots: dict[tuple[int, int], _Value] = defaultdict(lambda: _NOTHING)
         self._of_frame = self._of_link = self._has_next = self._of_pointer = False
         self._slots_changed = True
@@ -200,7 +191,7 @@ class _FrameWalk:
         while work and not self.found:
             block = work.pop()
             state = dict(states[block])
-            for word in self._chains.words_of(cfg, block):
+            for word in self._code.words_of(cfg.blocks[block]):
                 self._step(word, state)
             for edge in out[block]:
                 if edge.target == cfg.exit:
