@@ -322,7 +322,7 @@ def test_a_mode_whose_counters_do_not_fit_says_so_and_others_are_shown(
     assert list(compared.measurements) == ["qpt2"]
 
 
-ROUTINES = 1100
+ROUTINES = 2200
 
 
 def many_routines() -> str:
@@ -349,7 +349,7 @@ def test_all_modes_fit_a_program_of_thousands_of_routines(compile_c: Callable[..
     assert all(len(mode["routines"]) >= ROUTINES for mode in data["modes"].values())
     # of all processes together: each holds at most as much as the largest
     most = int(done.stderr.rpartition("peak ")[2])
-    assert most < 0.75 * (1 << 20)
+    assert most < 1.5 * (1 << 20)
 
 
 # Prints the kilobytes that the process, and the largest that it started, had at most. Not what

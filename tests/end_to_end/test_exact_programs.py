@@ -65,7 +65,7 @@ def test_jump_to_a_label_behind_a_call_is_no_longjmp(
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", ["v9"])
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_program_resumed_elsewhere_after_faults(
     compile_c: Callable[..., Path], tmp_path: Path, width: str
 ) -> None:

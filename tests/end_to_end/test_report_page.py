@@ -392,6 +392,8 @@ static int __attribute__((noinline)) routine_NUMBER(int n) {
   int sum = NUMBER;
   for (int i = 0; i < 3; i++) {
     if ((n + i) % 3 == 0) sum += i; else if (n & i) sum ^= n; else sum -= NUMBER;
+    if (n + i == 0) sum++; else if (n + i == 1) sum *= 3; else if (n + i == 2) sum -= 2;
+    else if (n + i == 3) sum ^= 9; else if (n + i == 4) sum += n; else if (n + i == 5) sum |= 1;
   }
   return sum;
 }
