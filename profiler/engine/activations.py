@@ -48,6 +48,7 @@ class SignalRecord:
     pc: int  # address of the first instruction in it that had not executed; its end where all had
     # Where the program goes on: elsewhere than at `pc` if the block ended with a transfer.
     resumes_at: int
+    npc: int  # and where behind that instruction
 
 
 @dataclass
@@ -57,7 +58,8 @@ class Tally:
     crossed: Counter[int] = field(default_factory=Counter)
     early: Counter[EarlyEnd] = field(default_factory=Counter)
     missing: Counter[Missing] = field(default_factory=Counter)
-    # (block, address before which it ended) -> executions of the block that ended so.
+    # (block, address before which it ended) -> executions of the block that ended so, less those
+    # that went on there, behind an instruction that a signal's handler stepped over.
     cut: Counter[tuple[int, int]] = field(default_factory=Counter)
 
 
@@ -180,15 +182,21 @@ class Activations:
         self.apply((Cross(edge),), frame)
         return UNKNOWN
 
-    def cut(self, frame: int, block: int, pc: int) -> None:
+    def cut(self, frame: int, block: int, pc: int, count: int = 1) -> None:
         """Count that the activation at `frame` has come no further in `block` than to `pc`."""
         # Nothing is done where `pc` is elsewhere: the whole block has executed, and its activation
         # went on where there is no graph (a call of a null pointer).
         if not self._index.block_start(block) <= pc < self._index.block_end(block):
             return
-        self._tally.cut[block, pc] += 1
+        self._tally.cut[block, pc] += count
         if self._notes is not None:
-            self._notes.cut_short(frame, block, pc)
+            self._notes.cut_short(frame, block, pc, count)
+
+    def step_over(self, frame: int, block: int, pc: int) -> None:
+        """Count that the activation at `frame` does not execute the instruction at `pc`."""
+        if block != UNKNOWN:
+            self.cut(frame, block, pc)
+            self.cut(frame, block, pc + 4, -1)  # it executes what is behind
 
     def end_callers_early(self) -> None:
         """End all activations below the current one where they wait: the run is over."""
@@ -415,10 +423,9 @@ class Activations:
 
     # Signals
 
-    def interrupt(self, state: int, pc: int, resumes_at: int | None = None) -> int:
+    def interrupt(self, record: SignalRecord) -> int:
         """Remember what a signal interrupts; return the number of the record."""
-        resumes_at = pc if resumes_at is None else resumes_at
-        self._signals.append(SignalRecord(state, pc, resumes_at))
+        self._signals.append(record)
         return len(self._signals) - 1
 
     def enter_handler(self, record: int, stack_pointer: int, address: int) -> None:

@@ -24,6 +24,7 @@ from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.activations import (
     Activations,
     Landings,
+    SignalRecord,
     Tally,
     too_deep,
 )
@@ -441,23 +442,22 @@ class Automaton:
 
     @reported
     def signal_delivered(
-        self, interrupted_pc: int, stack_pointer: int, between: bool = False
+        self, pc: int, npc: int, stack_pointer: int, between: bool = False
     ) -> None:
         """Prepare for the entry of a signal handler, which is what executes next."""
-        # `interrupted_pc`: The first instruction that the signal kept from executing.
+        # `pc`: The first instruction that the signal kept from executing; `npc`: the one behind it.
         # `stack_pointer`: The interrupted %sp, bias included.
-        # `between`: Whether it came between two blocks: `interrupted_pc` then begins the second
-        # one.
+        # `between`: Whether it came between two blocks: `pc` then begins the second one.
         activations = self._activations
         if self._arrival is None:
             self._begin_event(self._position())
             number, end = self._current()
-            pc = end if between else interrupted_pc
+            reached = end if between else pc
         else:  # where control was to arrive there is no code
             self._begin_event(UNKNOWN)
             activations.end_early(activations.current, self._arrival.abandon())
-            number, pc = kernels.ABNORMAL, interrupted_pc
-        record = activations.interrupt(number, pc, interrupted_pc)
+            number, reached = kernels.ABNORMAL, pc
+        record = activations.interrupt(SignalRecord(number, reached, pc, npc))
         self._await(
             lambda address: activations.enter_handler(record, stack_pointer, address),
             lambda: activations.abandon(record, activations.current),
@@ -477,17 +477,23 @@ class Automaton:
         if record is None or record.state == kernels.ABNORMAL:
             self._await_landing(UNKNOWN)
             return
-        state = self._states[record.state]
-        if resumed_pc != record.resumes_at and self._activations.begins_task(resumed_pc):
-            self._activations.current += kernels.STRIDE  # the handler's frame, complete
-            self._await(self._activations.begin_task, lambda: UNKNOWN)
+        state, pc, frame = self._states[record.state], record.pc, self._activations.current
+        if resumed_pc == record.npc and self._walker.kind(pc) == TransferKind.NONE:
+            # The handler has stepped over the instruction, and the program goes on behind it.
+            _, context = self._states.until(record.state, pc, executed=True)
+            self._activations.step_over(frame, context.block, pc)
+            pc += 4
         elif resumed_pc != record.resumes_at:
-            frame = self._activations.current
-            block = self._activations.stop_at(record.state, record.pc, frame)
+            if self._activations.begins_task(resumed_pc):
+                self._activations.current += kernels.STRIDE  # the handler's frame, complete
+                self._await(self._activations.begin_task, lambda: UNKNOWN)
+                return
+            block = self._activations.stop_at(record.state, pc, frame)
             resume = self._activations.resume_elsewhere
             self._await(lambda address: resume(address, block), lambda: block)
-        elif record.pc < state.end:
-            self.clock[kernels.RESUME_PC] = record.pc
+            return
+        if pc < state.end:
+            self.clock[kernels.RESUME_PC] = pc
             self.clock[kernels.RESUME_END] = state.end
             self.clock[kernels.RESUMED_STATE] = record.state
             self.clock[kernels.STATE] = kernels.RESUME

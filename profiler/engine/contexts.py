@@ -170,9 +170,9 @@ class ContextCounting(RunNotes):
         self._ends[int(words[context_kernel.CONTEXT]), end] += 1
         words[context_kernel.LIFE] = context_kernel.ENDED
 
-    def cut_short(self, frame: int, block: int, pc: int) -> None:
+    def cut_short(self, frame: int, block: int, pc: int, count: int) -> None:
         """Note that the activation at `frame` has come no further in `block` than to `pc`."""
-        self._cuts[int(self._context(frame)[context_kernel.CONTEXT]), block, pc] += 1
+        self._cuts[int(self._context(frame)[context_kernel.CONTEXT]), block, pc] += count
 
     def signalled(self, frame: int) -> None:
         """Note that the frame of a signal's handler was pushed."""

@@ -76,8 +76,8 @@ class RunNotes(Protocol):
     def ended_early(self, frame: int, end: EarlyEnd) -> None:
         """Note that the activation ended otherwise than by its EXIT."""
 
-    def cut_short(self, frame: int, block: int, pc: int) -> None:
-        """Note that it has come no further in `block` than to `pc`."""
+    def cut_short(self, frame: int, block: int, pc: int, count: int) -> None:
+        """Note that it has come no further in `block` than to `pc`; -1: that it went on there."""
         return
 
     def signalled(self, frame: int) -> None:

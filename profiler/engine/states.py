@@ -172,7 +172,7 @@ class RunCounts:
     @cached_property
     def cut(self) -> dict[tuple[int, int], int]:
         """(block, address) -> how many of its executions ended before the instruction there."""
-        return dict(sorted(self.tally.cut.items()))
+        return {place: count for place, count in sorted(self.tally.cut.items()) if count}
 
     @property
     def unexecuted(self) -> int:

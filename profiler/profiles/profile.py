@@ -95,11 +95,15 @@ class BlockCount:
 
 @dataclass(frozen=True, slots=True)
 class CutBlock:
-    """Executions of a block that ended within it: by a fault, a signal, or the end of the run."""
+    """Executions of a block that ended within it: by a fault, a signal, or the end of the run.
+
+    Where a signal's handler stepped over an instruction, one ended before it, and behind it one
+    less: the execution went on there.
+    """
 
     block: int  # Position in `RoutineProfile.block_counts`
     executed: int  # How many of its instructions each of them executed
-    count: int  # How many there were
+    count: int  # How many there were, less those that went on there
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def _check_positions(measurement: RunMeasurement) -> None:
             raise ValueError(f"{routine.name} has blocks of impossible lengths")
         counts = [routine.activations, routine.added, routine.instructions]
         counts += (n for path in routine.path_counts for n in (path.count, path.instructions))
-        counts += (n for cut in routine.cut_blocks for n in (cut.executed, cut.count))
+        counts += (n for cut in routine.cut_blocks for n in (cut.executed, abs(cut.count)))
         counts += (n for edge in routine.edge_counts for n in (edge.count, edge.added))
         counts += (n for block in routine.block_counts for n in (block.count, block.added))
         if min(counts) < 0:

@@ -41,7 +41,9 @@ _NO_READS = frozenset((0x28, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39))
 _LIBRARY = ("_dl_mcount_wrapper", "_dl_runtime_profile", "__dlmopen", "__libc_dlopen_mode")
 _UNWINDING = ("_Unwind_", "uw_")  # `draft.UNWINDERS` says whose callers' addresses it reads
 _TWICE = RETURNING_TWICE | CONTEXTS
-_LEAVING = frozenset(("longjmp", "_longjmp", "siglongjmp", "__libc_longjmp", "__libc_siglongjmp"))
+_LEAVING = frozenset(
+    ("longjmp", "_longjmp", "__longjmp", "siglongjmp", "__libc_longjmp", "__libc_siglongjmp")
+)
 
 
 class _Instruction(NamedTuple):
@@ -97,7 +99,10 @@ def looking(recovered: ProgramGraphs, contexts: ProgramContexts) -> tuple[set[in
 
 def _following(recovered: ProgramGraphs) -> set[int]:
     """Return the routines that follow saved frame pointers."""
-    chains = FrameChains(recovered.code, recovered.program.is64)
+    # What a routine reads from a pointer is taken for a frame's only in programs that flush the
+    # windows for a purpose that is not known: many structures have a word at that distance.
+    is64 = recovered.program.is64
+    chains = FrameChains(recovered.code, is64, of_pointers=is64 or bool(flushing(recovered)))
     routines = ((n, recovered.routines[n]) for n in _having(recovered, chains.may_walk()))
     return {n for n, cfg in routines if cfg.name not in _TWICE and chains.walks(cfg)}
 

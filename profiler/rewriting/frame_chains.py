@@ -10,8 +10,9 @@ often in a routine of its own, so that the walk is known by its loads alone. Ter
 - A *pointer* is an argument or a call's result, of which nothing is known.
 
 A routine walks if it loads word 15 of a frame; or word 15 of a link, and a link's word 14 as the
-next link, as for a frame that it was given. In 64 bits frames lie 2047 bytes from where pointers to
-them lead, as nothing else does, so that word 15 of a pointer is enough.
+next link, as for a frame that it was given. Word 15 of a pointer is enough in 64 bits, where frames
+lie 2047 bytes from where pointers to them lead, as nothing else does, and in 32 bits in programs
+that save windows in frames for no known purpose (`callers.flushing`): an optimiser unrolls loops.
 
 Steps: forward data flow of these values, with their distance from them, through registers
 (`_flow`, `_step`) and words of the routine's own frame, those at a constant distance from %fp or
@@ -58,10 +59,10 @@ _POINTER: Final[_Value] = frozenset({(_Kind.POINTER, 0)})
 
 
 class FrameChains:
-    """Finds routines of a program that walk up the stack."""
+    """Finds routines of a program that walk up the stack; `of_pointers`: as said above."""
 
-    def __init__(self, code: CodeImage, is64: bool) -> None:
-        self._code, self.is64 = code, is64
+    def __init__(self, code: CodeImage, is64: bool, *, of_pointers: bool) -> None:
+        self._code, self.is64, self.of_pointers = code, is64, of_pointers
         self._bias = STACK_BIAS_64 if is64 else 0
         size = 8 if is64 else 4
         self._link, self._return = size * (WINDOW_SAVE_WORDS - 2), size * (WINDOW_SAVE_WORDS - 1)
@@ -88,7 +89,8 @@ class FrameChains:
 
     def walks(self, cfg: ControlFlowGraph) -> bool:
         """Whether a routine walks up the stack."""
-        return self._has_links(cfg) and _FrameWalk(self, self._code, cfg).found
+        may_walk = (self.of_pointers and not self.is64) or self._has_links(cfg)
+        return may_walk and _FrameWalk(self, self._code, cfg).found
 
     def _has_links(self, cfg: ControlFlowGraph) -> bool:
         # Most routines with such a constant have neither the other one, nor a copy of a frame.
@@ -178,7 +180,7 @@ class _FrameWalk:
         """Whether the routine walks up the stack."""
         if self._of_frame or (self._of_link and self._has_next):
             return True
-        return self._of_pointer and self._chains.is64
+        return self._of_pointer and self._chains.of_pointers
 
     def _flow(self) -> None:
         cfg = self._cfg

@@ -256,7 +256,8 @@ class LeonMachine(BaseMachine):
         self._position.note_redirection()
         self._interrupted.append(resumes_at)
         if self._observer is not None:
-            self._observer.signal_delivered(resumes_at, stack_pointer, between)
+            behind = npc if resumes_at == pc else npc + 4
+            self._observer.signal_delivered(resumes_at, behind, stack_pointer, between)
 
     # -- memory
 

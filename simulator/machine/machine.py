@@ -401,7 +401,7 @@ class Machine(BaseMachine):
     ) -> None:
         # `between`: from between two blocks, not from a call.
         self._note_context()
-        pc = int(self.cpu.state.pc)
+        pc, npc = int(self.cpu.state.pc), int(self.cpu.state.npc)
         stack_pointer = int(self.cpu.window()[6])
         try:
             self._contexts.enter_handler(info, self._position.saved())
@@ -410,7 +410,7 @@ class Machine(BaseMachine):
             return
         self._position.note_redirection()
         if self._observer is not None:
-            self._observer.signal_delivered(pc, stack_pointer, between)
+            self._observer.signal_delivered(pc, npc, stack_pointer, between)
 
     def _deliver_pending(self, *, between: bool = False) -> None:
         while not self._is_over():

@@ -78,10 +78,10 @@ class Observer(Protocol):
     def hook(self) -> NativeHook:
         """What the engine calls at every block."""
 
-    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, between: bool) -> None:
+    def signal_delivered(self, pc: int, npc: int, stack_pointer: int, between: bool) -> None:
         """A signal's handler is entered next."""
-        # `stack_pointer` is the interrupted %sp, bias included. `between`: it came between two
-        # blocks, of which `interrupted_pc` begins the second.
+        # `pc`, `npc`, `stack_pointer`: What is interrupted, %sp with its bias. `between`: it came
+        # between two blocks, of which `pc` begins the second.
 
     def signal_returned(self, resumed_pc: int) -> None:
         """A handler has returned; the next event is at `resumed_pc`."""

@@ -75,6 +75,10 @@ def test_program_resumed_elsewhere_after_faults(
     by_name = {e.cfg.name: e for e in found.observation.events.values()}
     assert sum(by_name["deeper"].early.values()) == 0  # the caller of all that faults
     assert sum(by_name["slot_of_return"].early.values()) == 0  # the return has executed
+    # Where the handler steps over an instruction, its block goes on without it.
+    (cut,) = (e for e in by_name["slot_of_annulled"].cut)
+    assert (cut.executed, cut.count, by_name["slot_of_annulled"].entered) == (0, 3, 12)
+    assert sum(by_name["slot_of_annulled"].early.values()) == 0
 
 
 @pytest.mark.toolchain

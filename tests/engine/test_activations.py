@@ -161,18 +161,18 @@ def test_a_handler_sits_above_what_it_interrupts_and_leaves_it_as_it_was() -> No
     stack = Stack()
     stack.push("last", 0x9000)
     f, pc = stack.graphs.block("f"), stack.graphs.address("f+1")
-    record = stack.activations.interrupt(f, pc)
+    record = stack.interrupt(f, pc)
     stack.activations.enter_handler(record, 0x8000, stack.graphs.address("g"))
     assert stack.depth == 2
     assert stack.crossed == [("ENTRY>g", 2)]
-    assert stack.activations.leave_handler(pc) == SignalRecord(f, pc, pc)
+    assert stack.activations.leave_handler(pc) == SignalRecord(f, pc, pc, pc + 4)
     assert stack.depth == 1
     assert stack.early() == {}
 
 
 def test_what_a_handler_called_ends_early_when_it_is_left() -> None:
     stack = Stack()
-    record = stack.activations.interrupt(stack.graphs.block("main"), stack.graphs.address("main"))
+    record = stack.interrupt(stack.graphs.block("main"), stack.graphs.address("main"))
     stack.activations.enter_handler(record, 0x9000, stack.graphs.address("f"))
     stack.push("inner", 0x8000)
     assert stack.activations.leave_handler(0) is not None
@@ -184,7 +184,7 @@ def test_an_interrupted_activation_that_ends_early_has_instructions_left() -> No
     """Of `last`, three instructions, the signal came before the second: two are left."""
     stack = Stack()
     last = stack.graphs.block("last")
-    record = stack.activations.interrupt(last, stack.graphs.address("last+1"))
+    record = stack.interrupt(last, stack.graphs.address("last+1"))
     stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))
     stack.activations.end_callers_early()
     assert stack.early() == {"last": 1}
@@ -196,7 +196,7 @@ def test_a_block_that_was_left_for_nowhere_has_executed_whole(place: int) -> Non
     """The signal came at an address without a graph, below or above: nothing is left of `last`."""
     stack = Stack()
     last = stack.graphs.block("last")
-    record = stack.activations.interrupt(last, place)
+    record = stack.interrupt(last, place)
     stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))
     stack.activations.end_callers_early()
     assert stack.early() == {"last": 1}
@@ -213,7 +213,7 @@ def test_the_innermost_handler_is_left_first() -> None:
     stack = Stack()
     places = [("main", 0x9000), ("f", 0x8000)]
     for place, pointer in places:
-        record = stack.activations.interrupt(stack.graphs.block(place), stack.graphs.address(place))
+        record = stack.interrupt(stack.graphs.block(place), stack.graphs.address(place))
         stack.activations.enter_handler(record, pointer, stack.graphs.address("g"))
     records = [stack.activations.leave_handler(0) for _ in places]
     blocks = [record.state for record in records if record is not None]
@@ -224,6 +224,6 @@ def test_handlers_run_out_of_frames_with_a_message() -> None:
     stack = Stack()
     for _ in range(DEPTH - 1):
         stack.push("back", 0x9000)
-    record = stack.activations.interrupt(stack.graphs.block("main"), stack.graphs.address("main"))
+    record = stack.interrupt(stack.graphs.block("main"), stack.graphs.address("main"))
     with pytest.raises(UnsupportedError, match="nested calls"):
         stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))

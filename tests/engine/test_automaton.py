@@ -140,7 +140,7 @@ def test_a_signal_at_an_annulled_slot_finds_it_executed_or_not(executed: bool) -
     """A handler that never returns: what was interrupted ends before or behind the slot."""
     player = EventPlayer({"main": ANNULLED, "handler": EXIT})
     player.play(("main", 2), ("main+2", 1))
-    player.automaton.signal_delivered(player.address("there" if executed else "main+2"), 0x8000)
+    player.interrupt(player.address("there" if executed else "main+2"), 0x8000)
     player.play(("handler", 2))
     player.automaton.finish(exited=True, fault_pc=None)
     assert player.crossed().get("main>main+2s", 0) == executed
@@ -326,7 +326,7 @@ def test_a_handler_is_an_activation_of_its_own_and_the_interrupted_one_goes_on()
     player = EventPlayer(SIGNALS | {"main": kill}, entries=["handler", "trampoline"])
     player.play(("main", 2))
     behind = player.address("behind")
-    player.automaton.signal_delivered(behind, 0x9000)
+    player.interrupt(behind, 0x9000)
     player.play(("handler", 2))
     assert player.depth == 1
     player.play(("trampoline", 2))
@@ -347,7 +347,7 @@ def test_a_block_that_a_signal_interrupts_in_its_middle_is_one_block() -> None:
     player.stack_pointer(0x9000)
     player.play(("main", 4), ("loop", 3))
     interrupted = player.address("loop+1")
-    player.automaton.signal_delivered(interrupted, 0x9000)
+    player.interrupt(interrupted, 0x9000)
     player.play(("handler", 2), ("trampoline", 2))
     player.automaton.signal_returned(interrupted)
     player.play(("loop+1", 2), ("out", 2))
@@ -369,7 +369,7 @@ def test_what_was_reached_is_what_blocks_that_ran_hold() -> None:
 def test_a_handler_that_is_nowhere_leaves_what_it_interrupted_to_end_early() -> None:
     player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
     player.play(("main", 4), ("loop", 3))
-    player.automaton.signal_delivered(player.address("loop+1"), 0x9000)
+    player.interrupt(player.address("loop+1"), 0x9000)
     player.automaton.finish(exited=False, fault_pc=0x18)
     assert player.early() == {"loop": 1}
     assert player.automaton.counts.unexecuted == 2
@@ -379,8 +379,8 @@ def test_the_fault_of_a_handler_that_is_nowhere_may_be_handled() -> None:
     """`loop` ends when the first handler cannot begin; the second one returns to nowhere."""
     player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
     player.play(("main", 4), ("loop", 3))
-    player.automaton.signal_delivered(player.address("loop+1"), 0x9000)
-    player.automaton.signal_delivered(0x18, 0x8000)
+    player.interrupt(player.address("loop+1"), 0x9000)
+    player.interrupt(0x18, 0x8000)
     player.play(("handler", 2))
     assert player.early() == {"loop": 1}
     player.play(("trampoline", 2))
@@ -394,7 +394,7 @@ def test_what_a_handler_skips_has_not_executed() -> None:
     """It returns behind the two instructions of the loop that were still to come."""
     player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
     player.play(("main", 4), ("loop", 3))
-    player.automaton.signal_delivered(player.address("loop+1"), 0x9000)
+    player.interrupt(player.address("loop+1"), 0x9000)
     player.play(("handler", 2), ("trampoline", 2))
     player.automaton.signal_returned(player.address("loop"))
     player.play(("loop", 3))
@@ -405,7 +405,7 @@ def test_a_handler_that_never_returns_leaves_what_it_interrupted_to_end_early() 
     player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
     player.stack_pointer(0x9000)
     player.play(("main", 4), ("loop", 3))
-    player.automaton.signal_delivered(player.address("loop+1"), 0x9000)
+    player.interrupt(player.address("loop+1"), 0x9000)
     player.play(("handler", 2))
     player.automaton.finish(exited=False, fault_pc=player.address("handler+1"))
     # The handler's return has executed, and with it the code of its edge, which stands before it.
@@ -420,7 +420,7 @@ def test_a_handler_that_never_returns_leaves_what_it_interrupted_to_end_early() 
 def test_a_resumption_elsewhere_is_a_defect_and_said_so() -> None:
     player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
     player.play(("main", 4), ("loop", 3))
-    player.automaton.signal_delivered(player.address("loop+1"), 0)
+    player.interrupt(player.address("loop+1"), 0)
     player.play(("handler", 2), ("trampoline", 2))
     player.automaton.signal_returned(player.address("loop+1"))
     with pytest.raises(SimulatorError, match="resumed at"):

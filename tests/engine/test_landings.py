@@ -88,7 +88,7 @@ def _python(stack: Stack, landing: _Landing) -> None:
 def _made(seed: int) -> tuple[Stack, _Landing]:
     source = random.Random(seed)
     stack = Stack(entries=["last"])
-    stack.activations.interrupt(stack.graphs.block("f"), stack.graphs.address("f"))
+    stack.interrupt(stack.graphs.block("f"), stack.graphs.address("f"))
     _fill(stack, source)
     return stack, _random_landing(source)
 
@@ -192,7 +192,7 @@ def test_a_handler_that_returns_goes_on_at_its_signals_trampoline() -> None:
     """In the same frame, which `sigreturn` drops; one landing is noted for all of them."""
     stack, landing = Stack(entries=["last"]), _Landing("last", 0x200, None, returned=True)
     natives = _Natives(stack)
-    record = stack.activations.interrupt(stack.graphs.block("f"), stack.graphs.address("f"))
+    record = stack.interrupt(stack.graphs.block("f"), stack.graphs.address("f"))
     stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))
     for _ in range(3):
         natives.add(landing)

@@ -216,7 +216,7 @@ class Walker:
         if inside:
             self.cross(inside[0].id)
         elif calls:
-            if self.sp is not None:
+            if self.sp is not None and not top.faulted:  # else it was noted then
                 top.sp = self.sp[step - 1]
             self.enter(step, frozenset(graph.blocks[e.target].start for e in calls), True)
         elif exits:
@@ -335,7 +335,7 @@ class Walker:
         top.interrupted, top.faulted = True, not self.executed[step - 1]
         if self.sp is not None:
             top.sp = self.sp[step - 1]
-        is_routine = target in self.place and self.place[target][0].address == target
+        is_routine = self.starts_routine(target)
         returns = self.stack[-1].graph.name in SIGNAL_RETURNS and not self.handlers
         if target in self.handlers if self.handlers else is_routine and not returns:
             self.enter(step, NOWHERE, False)
@@ -350,6 +350,10 @@ class Walker:
         only = self.only_exit()
         self.land(step, None if only is None else self.close(only))
 
+    def starts_routine(self, address: int) -> bool:
+        """Whether a routine begins at an address."""
+        return address in self.place and self.place[address][0].address == address
+
     def only_exit(self) -> int | None:
         """The EXIT edge of the top activation's finished block, where it has no other edge."""
         top = self.stack[-1]
@@ -363,15 +367,13 @@ class Walker:
         """Whether an interrupted `activation` can go on at `target`."""
         graph, block = activation.graph, activation.graph.blocks[activation.block]
         done = block.start + 4 * activation.offset
-        if activation.faulted:
-            return target == done - 4
         if activation.offset < block.instructions:
             return target in (done, done - 4)
-        successors = {
-            graph.blocks[graph.edges[e].target].start
-            for e in graph.out_edges[activation.block]
-            if graph.edges[e].target != graph.exit
-        }
+        out = [graph.edges[e] for e in graph.out_edges[activation.block]]
+        if activation.faulted and any(edge.kind is EdgeKind.CALL_RETURN for edge in out):
+            # in the slot of a call, which leads to the start of a routine
+            return target == done - 4 or self.starts_routine(target)
+        successors = {graph.blocks[edge.target].start for edge in out if edge.target != graph.exit}
         return target in successors or target == done - 4
 
     def resume(self, step: int, index: int) -> None:
@@ -382,9 +384,12 @@ class Walker:
         if self.pc[step] == block.start + 4 * top.offset - 4:
             top.interrupted = False
             return  # the instruction that faulted, once more
+        if top.faulted:  # the handler has stepped over the instruction
+            self.profile.instructions -= 1
         self.breaks[step] = False
         top.interrupted = False
         self.advance(step)
+        top.faulted = False
 
     def end_handler(self, index: int) -> None:
         """End all activations above the interrupted one, number `index`."""

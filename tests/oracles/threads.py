@@ -90,7 +90,7 @@ class LoggingObserver:
         assert not count or log.pc[-1] == end - 4
         del log.pc[len(log.pc) - count :], log.sp[len(log.sp) - count :]
 
-    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, between: bool) -> None:
+    def signal_delivered(self, pc: int, npc: int, stack_pointer: int, between: bool) -> None:
         if self.clock[ClockWord.STATE] == RESUME_STATE:
             self.clock[ClockWord.STATE] = 0
             self._cut(self.threads[self.current], int(self.clock[ClockWord.RESUME_PC]))

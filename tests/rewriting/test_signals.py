@@ -36,7 +36,7 @@ from simprof.simulator.isa.sparc import SIGNALS
 from tests.support.read_back import run_instrumented
 from tests.support.reading import compare, waiting
 from tests.support.reading import observe as observe_run
-from tests.support.turns import in_step, turns
+from tests.support.turns import first, in_step, turns
 from tests.support.verifying import EVERYWHERE, check_verified, verified
 
 Compile = Callable[..., Path]
@@ -70,6 +70,19 @@ def test_which_signals_are_fatal() -> None:
 def test_it_is_as_predicted(compile_c: Compile, tmp_path: Path, width: str, how: str) -> None:
     program = compile_c(PROGRAM, flags=BARE, width=width)
     check_verified(verified(program, tmp_path, [how], modes=MODES))
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+def test_handlers_that_step_over_instructions(
+    compile_c: Compile, tmp_path: Path, width: str
+) -> None:
+    """In the middle of blocks and in all kinds of delay slots; paths and blocks go on."""
+    source = PROGRAM.parent / "exact" / "resuming.c"
+    program = compile_c(source, ("-O1", "-fno-pic", "-no-pie"), width=width)
+    modes = ("pp", "kiter", "fifo", "bits")
+    check_verified(verified(program, tmp_path, ["0"], modes=modes))
 
 
 @pytest.mark.long

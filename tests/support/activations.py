@@ -9,6 +9,7 @@ import numpy as np
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.activations import (
     Activations,
+    SignalRecord,
     Tally,
 )
 from simprof.profiler.engine.lowering import cost_words
@@ -86,6 +87,10 @@ class Stack:
         frames[frame + kernels.FRAME_STACK] = stack
         frames[frame + kernels.FRAME_PATH] = register
         self.activations.current = frame
+
+    def interrupt(self, state: int, pc: int) -> int:
+        """Note what a signal interrupts before the instruction at `pc`; return its number."""
+        return self.activations.interrupt(SignalRecord(state, pc, pc, pc + 4))
 
     @property
     def pointer(self) -> int:

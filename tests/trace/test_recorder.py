@@ -125,7 +125,7 @@ def test_a_signal_is_an_event_and_so_is_its_return(tmp_path: Path) -> None:
     run = Recorded(dict(routines), {}, tmp_path, entries=["handler"])
     behind = run.address("behind")
     run.play(("main", 2))
-    run.automaton.signal_delivered(behind, 0x9000)
+    run.automaton.signal_delivered(behind, behind + 4, 0x9000)
     run.play(("handler", 2))
     run.automaton.signal_returned(behind)
     run.play(("behind", 2))

@@ -109,7 +109,7 @@ class Indifferent:
         function = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value or 0
         self.hook = NativeHook(function, 0, np.zeros(CLOCK_WORDS, np.int64), keepalive=None)
 
-    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, between: bool) -> None:
+    def signal_delivered(self, pc: int, npc: int, stack_pointer: int, between: bool) -> None:
         """Note nothing."""
 
     def signal_returned(self, resumed_pc: int) -> None:
