@@ -124,6 +124,7 @@ _MOST_WORDS = 32  # Of a routine's beginning, in which it would save its caller'
 _SP, _O7, _FP, _I7 = 14, 15, 30, 31
 _SAVE, _RESTORE, _JUMPS, _SETHI = 0x3C, 0x3D, (0x38, 0x39), 4
 _IMMEDIATE = 1 << 13
+CLEARS_G1 = (0x82100000, 0x82102000)  # `mov %g0, %g1`, `clr %g1`: what `setjmp` then returns
 _WINDOW = 16  # from an output register to the input register that it is behind a `save`
 _MIXES = frozenset([0x00, 0x02, 0x03, 0x04, 0x07])  # add, or, xor, sub, xnor
 _STORES = {0x04: 1, 0x0E: 1, 0x07: 2}  # st, stx, std: registers stored
@@ -161,6 +162,9 @@ def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
     code, graphs, kinds = recovered.code, recovered.arrays, recovered.code.transfers.kind
     own, to = _routines_by_word(recovered)
     traps = np.flatnonzero(code.words == GET_CONTEXT)
+    # Where %g1 is not cleared, the trap is the library's `getcontext`, which has the context go on
+    # behind the code that follows.
+    back = np.isin(code.words[np.maximum(traps - 1, 0)], CLEARS_G1)
     names = RETURNING_TWICE | CONTEXTS | _OTHERS
     named = {s.address for s in recovered.program.symbols if s.name in names}
     saving = {int(own[trap]) for trap in traps}
@@ -177,7 +181,7 @@ def all_second_returns(recovered: ProgramGraphs) -> frozenset[int]:
             break
         saving |= more
     calls = np.flatnonzero((kinds == TransferKind.CALL) & np.isin(to, members))
-    behind = [*(calls + 2).tolist(), *(traps + 1).tolist()]
+    behind = [*(calls + 2).tolist(), *(traps[back] + 1).tolist()]
     return frozenset(code.address(word) for word in behind if recovered.block_at[word] >= 0)
 
 

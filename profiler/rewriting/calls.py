@@ -32,6 +32,7 @@ from functools import cached_property
 from simprof.profiler.code.frames import FRAME_SLOTS, Slot
 from simprof.profiler.code.registers import mask, members
 from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.recovery.calls import CLEARS_G1
 from simprof.profiler.recovery.idioms import writes_integer
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.draft import (
@@ -434,7 +435,10 @@ def write_trap(
         draft.emit(Label(draft.label("behind", block.id)))
     onward = draft.out(block.id, EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
     if onward is not None and trap_number(word) == GET_CONTEXT and is64:
-        landings.test(onward, CONTEXT_SAVED)
+        if draft.word(address - 4) in CLEARS_G1:
+            landings.test(onward, CONTEXT_SAVED)
+        elif sum(edge.kind in ENTRIES for edge in draft.cfg.edges) > 1:
+            raise NotRewritableError("nothing tells whether its trap of getcontext has returned")
 
 
 def _test_number(draft: CopyDraft, block: Block, address: int) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.rewriting.verification import EMULATOR
 from tests.oracles.exact import simulate
 from tests.oracles.qemu import count, run
 from tests.support.turns import first
@@ -34,6 +35,35 @@ def test_contexts(compile_c: Callable[..., Path], tmp_path: Path, width: str) ->
     path = compile_c(PROGRAMS / "swapcontext.c", flags, width=width)
     once = dict.fromkeys(("main", "squares", "endless"), 1)
     check(path, tmp_path, {**once, "make": 4, "leaves": 2, "finish": 2, "resume": 46, "yield": 46})
+    (tmp_path / "verified").mkdir()
+    check_verified(
+        verified(path, tmp_path / "verified", modes=["pp"], ways=(EMULATOR,)), (EMULATOR,)
+    )
+
+
+AGAIN = """
+#include <ucontext.h>
+#include <stdio.h>
+static ucontext_t context;
+__attribute__((noinline)) static int rounds(int most) {
+    volatile int n = 0;
+    getcontext(&context);
+    if (++n < most) setcontext(&context);
+    return n;
+}
+int main(void) { printf("%d\\n", 100 * rounds(3) + rounds(1)); return 0; }
+"""
+
+
+def test_what_a_context_goes_back_to_is_left_alone(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Nothing in 64 bits tells whether `getcontext` comes back from its trap, or is gone back to."""
+    path = compile_c(AGAIN, ("-O1",), width="v9")
+    found = verified(path, tmp_path, modes=["pp"], ways=(EMULATOR,))
+    assert not [line for mode in found.modes for line in mode.differences]
+    (mode,) = found.modes
+    assert [each.routine for each in mode.left if each.instructions] == ["__getcontext"]
 
 
 @WIDTHS
