@@ -58,7 +58,7 @@ int main(void) { printf("%d\\n", 100 * rounds(3) + rounds(1)); return 0; }
 def test_what_a_context_goes_back_to_is_left_alone(
     compile_c: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Nothing in 64 bits tells whether `getcontext` comes back from its trap, or is gone back to."""
+    """Nothing in 64 bits tells whether `getcontext` comes back from its trap the first time."""
     path = compile_c(AGAIN, ("-O1",), width="v9")
     found = verified(path, tmp_path, modes=["pp"], ways=(EMULATOR,))
     assert not [line for mode in found.modes for line in mode.differences]
