@@ -8,12 +8,12 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost
@@ -151,7 +151,9 @@ def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> Non
         recovered = recover(program, discoveries)
         memory.keep_graphs(recovered, discoveries)
         found = memory.graphs(discoveries)
-        assert found is not None and replace(found, code=recovered.code) == recovered
+        assert found is not None
+        for name in set(found.__struct_fields__) - {"code", "block_at", "first_block"}:
+            assert getattr(found, name) == getattr(recovered, name)
         assert (found.code.words == recovered.code.words).all()
         assert found.program is program
         for name in ("block_at", "first_block"):

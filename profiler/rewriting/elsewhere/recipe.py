@@ -9,9 +9,11 @@ edge counts and paths that guided plans, and where calls were copied to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathPiece
@@ -25,7 +27,6 @@ from simprof.profiler.session.observation import chosen_options, scheme_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planner
 from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # Routine number -> counts by edge id; routines that were not entered may be absent.
 Counts = Mapping[int, tuple[int, ...]]
@@ -55,8 +56,7 @@ def paths_of(recovered: ProgramGraphs, source: PathCounts | None) -> PathsByRout
 CopiedCalls = Mapping[int, int]
 
 
-@dataclass(frozen=True)
-class PlanRecipe:
+class PlanRecipe(Struct, frozen=True):
     """What decides the plans of an instrumented program."""
 
     # mode, options: The scheme.
