@@ -104,4 +104,4 @@ def decode(kind: type[T], value: object, where: str = "profile") -> T:
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
-        raise ValueError(str(error).replace("$", where)) from None
+        raise ValueError(str(error).replace("`$", f"`{where}")) from None
