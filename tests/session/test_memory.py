@@ -151,9 +151,7 @@ def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> Non
         recovered = recover(program, discoveries)
         memory.keep_graphs(recovered, discoveries)
         found = memory.graphs(discoveries)
-        assert found is not None
-        for name in set(found.__struct_fields__) - {"code", "block_at", "first_block"}:
-            assert getattr(found, name) == getattr(recovered, name)
+        assert found is not None and replace(found, code=recovered.code) == recovered
         assert (found.code.words == recovered.code.words).all()
         assert found.program is program
         for name in ("block_at", "first_block"):
