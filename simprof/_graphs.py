@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from simprof._arguments import ModeOptions, parse
 from simprof._checks import check_networkx, check_weights, file_path, wrong
@@ -14,7 +16,6 @@ from simprof._html import facts, html_table
 from simprof.profiler.recovery import recovery
 from simprof.profiler.reports.display import brief
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -39,8 +40,7 @@ class GraphOptions(ModeOptions, total=False):
     order: str
 
 
-@dataclass(frozen=True)
-class PlannedEdge:
+class PlannedEdge(Struct, frozen=True):
     """What a scheme does on one edge."""
 
     # Block names (of a program: start addresses), "ENTRY" or "EXIT".
@@ -52,13 +52,15 @@ class PlannedEdge:
     count: int  # How often the graph's runs cross the edge
 
 
-@dataclass(frozen=True)
-class PlannedGraph:
+class PlannedGraph(Struct, frozen=True):
     """A scheme on a graph, `cfg`."""
 
     cfg: ControlFlowGraph
     # What `simprof explain --json` writes; `docs/SEMANTICS.md` describes its fields.
-    answer: Mapping[str, Any] = field(repr=False)
+    answer: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return f"PlannedGraph(cfg={self.cfg!r})"
 
     @property
     def potential_paths(self) -> int:
@@ -104,8 +106,7 @@ class PlannedGraph:
         return facts(summary) + html_table(title, ("edge", "actions", "cost", "count"), rows)
 
 
-@dataclass(frozen=True, repr=False)
-class RecoveredProgram(recovery.ProgramGraphs):
+class RecoveredProgram(recovery.ProgramGraphs, frozen=True):
     __doc__ = recovery.ProgramGraphs.__doc__
 
     def _repr_html_(self) -> str:
@@ -211,7 +212,7 @@ def recover(elf: StrPath) -> RecoveredProgram:
     from simprof.simulator.binary.elf import load
 
     found = recovery.recover(load(file_path(elf, "elf")))
-    return RecoveredProgram(**{each.name: getattr(found, each.name) for each in fields(found)})
+    return RecoveredProgram(**asdict(found))
 
 
 def call_graph(recovered: recovery.ProgramGraphs) -> nx.MultiDiGraph:

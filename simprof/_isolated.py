@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
+
+from msgspec.structs import replace
 
 from simprof.profiler.profiles import storage
 from simprof.profiler.request.request import RunRequest, Setting

@@ -7,10 +7,11 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
+
+from msgspec.structs import replace
 
 from simprof._arguments import ModeOptions, parse
 from simprof._checks import file_path, program, words, wrong

@@ -7,8 +7,10 @@ installs them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from simprof._frames import data_frame, pyplot
 from simprof._html import facts, heading, html_table
@@ -17,7 +19,6 @@ from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import brief
 from simprof.profiler.reports.quality import known
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +30,7 @@ WIDE = 11.0, 5.5  # Inches of a picture with many names
 TOP = 10  # Rows that a notebook shows, and bars in a plot
 
 
-@dataclass(frozen=True, repr=False)
-class Measurement(profile.RunMeasurement):
+class Measurement(profile.RunMeasurement, frozen=True):
     __doc__ = profile.RunMeasurement.__doc__
 
     def to_frame(self, table: str = tables.DEFAULT) -> pd.DataFrame:
@@ -119,9 +119,7 @@ class Measurement(profile.RunMeasurement):
 
 def shown(measurement: profile.RunMeasurement) -> Measurement:
     """Return a measurement as one that notebooks show."""
-    return Measurement(
-        **{each.name: getattr(measurement, each.name) for each in fields(profile.RunMeasurement)}
-    )
+    return Measurement(**asdict(measurement))
 
 
 COMPARED = (
@@ -140,8 +138,7 @@ COMPARED = (
 )
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Several schemes on one program."""
 
     # By the name of the scheme, in the order asked for: "pp", "tpp:cold=1:loop=1".

@@ -19,11 +19,13 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.experiments.regress.file import save

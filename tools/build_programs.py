@@ -17,8 +17,10 @@ import argparse
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.sources import text

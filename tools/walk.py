@@ -130,8 +130,7 @@ def _carries(value: Any) -> bool:
 
 
 def _is_ours(module: str) -> bool:
-    # What stands for the standard library's `dataclass` makes methods: no value is taken there.
-    return module.startswith("simprof.") and module != "simprof.simulator.values"
+    return module.startswith("simprof.")
 
 
 def _caller(frame: FrameType) -> str:

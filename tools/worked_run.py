@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from simprof.profiler.cli import main as simprof
 from simprof.profiler.graphs.cfg import ControlFlowGraph

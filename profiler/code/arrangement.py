@@ -9,8 +9,9 @@ there would have to save.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from simprof.profiler.code.body_costs import body_cost, needs_of
 from simprof.profiler.code.context import RoutineContext
@@ -44,7 +45,6 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import CodeLayout, RegisterUse
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.effects import LOCALS
-from simprof.simulator.values import dataclass
 
 STACK = "stack"
 
@@ -57,8 +57,7 @@ class WordsNeededError(Exception):
         self.count = count
 
 
-@dataclass(frozen=True, slots=True)
-class Arrangement:
+class Arrangement(Struct, frozen=True):
     """Where the code of a plan goes, and what it may use there."""
 
     cfg: ControlFlowGraph

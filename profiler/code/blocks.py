@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.code import sites_kernel as k
 from simprof.profiler.code.registers import ABI64, ARGUMENTS, Abi, mask
@@ -26,7 +27,6 @@ from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
 from simprof.simulator.isa.effects import ALL, Window, effects
-from simprof.simulator.values import dataclass
 
 # What a software trap hands to Linux: a system call's number and arguments.
 TRAP_READS = ARGUMENTS | mask(Register.G1)
@@ -47,8 +47,7 @@ Masks = npt.NDArray[np.uint64]
 Sets = npt.NDArray[np.uint8]  # Sets of %g1 to %g5
 
 
-@dataclass(frozen=True, eq=False)
-class CodeFacts:
+class CodeFacts(Struct, frozen=True, eq=False, dict=True):
     """A code image with the effects of every word; arrays of shape (n,)."""
 
     place: WordMap
@@ -105,8 +104,7 @@ def code_facts(
     return CodeFacts(place, words, transfers, reads, writes, names, window, entries, thunks)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockCode:
+class BlockCode(Struct, frozen=True):
     """Where a block's code is."""
 
     # first, count: Index of its first word in the code image; its number of instructions.
@@ -145,8 +143,7 @@ class Placed(NamedTuple):
     falls: Sequence[int]
 
 
-@dataclass(frozen=True, eq=False)
-class ProgramBlocks:
+class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
     """The blocks of all routines, in the order of `ProgramGraphs.arrays`; arrays by block."""
 
     facts: CodeFacts

@@ -10,9 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import field
 from functools import cache, lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from simprof.profiler.code.frames import Site
 from simprof.profiler.code.registers import LOCAL_ORDER, Abi, abi, mask, members
@@ -23,7 +24,6 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.effects import CC
-from simprof.simulator.values import dataclass
 
 # Places of one kind of code that are remembered one by one, besides the kinds of places.
 PLACES = 1 << 14
@@ -46,8 +46,7 @@ def measured(body: Body) -> BodyCost:
     return BodyCost(size, body.cost, body.taken_costs, body.open_end, body.is_pinned)
 
 
-@dataclass(slots=True)
-class ShapeCosts:
+class ShapeCosts(Struct):
     """Code of one shape: what it needs, and its costs by kind of place and by place."""
 
     needed: Needs

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
 from enum import StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.code.arrangement import (
     Arrangement,
@@ -43,7 +45,6 @@ from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Instruction
-from simprof.simulator.values import dataclass
 
 __all__ = [
     "CounterLayout",
@@ -57,8 +58,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """The code of one edge, or of one block."""
 
     # In order; calls and the jump name their targets (`assembler.Fixup`): `hash_count`,
@@ -93,8 +93,7 @@ class Snippet:
         return tuple(instruction.text for instruction in self.instructions)
 
 
-@dataclass(frozen=True)
-class RoutineCode:
+class RoutineCode(Struct, frozen=True):
     """The instrumentation code of one routine under one plan."""
 
     # Edge id -> code; edges without actions are absent. What slot blocks do is done on the edge
@@ -251,8 +250,7 @@ class PieceKind(StrEnum):
     ADDRESS = "address in"
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """The code of edge or block `number`."""
 
     kind: PieceKind
@@ -260,8 +258,7 @@ class Piece:
     snippet: Snippet
 
 
-@dataclass(frozen=True)
-class Stub:
+class Stub(Struct, frozen=True):
     """Code to which transfers are sent in place of their target."""
 
     # Addresses of the transfers that are sent here; none where the routine's callers do that (an
@@ -277,8 +274,7 @@ class Stub:
     copied: int | None = None
 
 
-@dataclass(frozen=True)
-class Emission:
+class Emission(Struct, frozen=True):
     """The code of a routine by place; addresses are those of the original instructions."""
 
     # An instruction may be a delay slot and the top of a block; an editor makes two of it, and the

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from simprof.profiler.code.application_registers import carried_registers
 from simprof.profiler.code.blocks import (
@@ -37,11 +38,9 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import TransferKind
 from simprof.simulator.isa.effects import INTEGER
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True, eq=False)
-class RoutineAnalysis:
+class RoutineAnalysis(Struct, frozen=True, eq=False, dict=True):
     """Data flow of one routine, made once."""
 
     cfg: ControlFlowGraph

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import FrameState, Site, slots
@@ -33,7 +35,6 @@ from simprof.simulator.binary.program import (
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register, assemble
 from simprof.simulator.isa.effects import ALL
-from simprof.simulator.values import dataclass
 
 R = Register
 
@@ -48,8 +49,7 @@ PATH_TABLES = (BY_ADDRESS, BY_INDEX, IN_HASH_TABLE)
 _CONSTANTS = (0, 1, 1023, 1024, 4096, 1 << 20)
 
 
-@dataclass(frozen=True)
-class Samples:
+class Samples(Struct, frozen=True):
     """Actions of one kind, the kinds of tables that they are used with, registers, words."""
 
     actions: tuple[Action, ...]

@@ -13,6 +13,8 @@ from enum import StrEnum
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.code import sites_kernel as k
 from simprof.profiler.code.blocks import BlockCode
 from simprof.profiler.code.layout import STACK_REGISTERS
@@ -21,7 +23,6 @@ from simprof.profiler.code.registers import Abi
 from simprof.simulator.isa.assembler import Register, fits_simm13
 from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.effects import CC, Window
-from simprof.simulator.values import dataclass
 
 _SP, _FP = int(Register.SP), int(Register.FP)
 _ADD_TO_SP = 0x9C03A000  # add %sp, constant, %sp, without the constant
@@ -40,8 +41,7 @@ class FrameState(NamedTuple):
     lowered: int
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(Struct, frozen=True):
     """A stack word at `base` + `offset`."""
 
     base: Register

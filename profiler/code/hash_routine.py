@@ -18,8 +18,9 @@ which remembers the node that it counted last. What they do, and kernels and `Ha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import cache
+
+from msgspec import Struct, field
 
 from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import RUNTIME_DATA
@@ -27,7 +28,6 @@ from simprof.profiler.code.registers import clear_upper_half, save_smallest_fram
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register
-from simprof.simulator.values import dataclass
 
 R = Register
 
@@ -270,8 +270,7 @@ def _insert(table: TableLayout, name: str, remember: list[Item]) -> list[Item]:
     ]
 
 
-@dataclass(frozen=True)
-class HashCosts:
+class HashCosts(Struct, frozen=True):
     """Instructions executed inside the routine, by what happens to the key."""
 
     # `hit` and `insert` are for k = 0 (step 3); every node passed adds `step`. The call itself and
@@ -309,8 +308,7 @@ def hash_costs(machine: MachineKind, words: int = 1) -> HashCosts:
     )
 
 
-@dataclass
-class HashTableModel:
+class HashTableModel(Struct):
     """What the SPARC routine does to one table, in Python: the reference for kernels."""
 
     costs: HashCosts

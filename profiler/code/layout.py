@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from simprof.profiler.plan.plan import Buffer, BufferUse, CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CounterRoomError
-from simprof.simulator.values import dataclass
 
 COUNTER_SIZE = 4  # Bytes of a counter, as in the papers
 
@@ -62,8 +63,7 @@ def slots_end(use: BufferUse, first: Sequence[int]) -> int:
     return buffer_address(use.buffer) + max(use.buffer.size, SLOT_SIZE * reached)
 
 
-@dataclass(frozen=True)
-class CounterLayout:
+class CounterLayout(Struct, frozen=True):
     """Addresses of one routine's counters under one scheme, in bytes."""
 
     path_base: int = ARRAYS_BASE  # Counter 0 of the path array, or the hash table

@@ -6,10 +6,12 @@ What generates code is imported when a price is made: a run whose prices are all
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -23,7 +25,6 @@ from simprof.profiler.plan.decoders import (
 from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable, InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import CodeLayout, RegisterUse
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.code.arrangement import Arrangement
@@ -48,8 +49,7 @@ class SnippetCost(NamedTuple):
     taken_costs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RoutineCost:
+class RoutineCost(Struct, frozen=True):
     """What `codegen.RoutineCode` costs, without its instructions: attributes as there."""
 
     snippets: Mapping[int, SnippetCost]
@@ -81,8 +81,7 @@ class RoutineCost:
         return 4 * (size + sum(self.spill_costs.values())) + copied
 
 
-@dataclass(frozen=True, slots=True)
-class RoutinePrice:
+class RoutinePrice(Struct, frozen=True):
     """The code of one routine and what it executed."""
 
     # `added` counts instructions; those inside the hashing routine, which depend on the order of

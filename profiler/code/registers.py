@@ -15,12 +15,12 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
 from simprof.simulator.isa.effects import CC, FCC, INS, LOCALS, Y
-from simprof.simulator.values import dataclass
 
 R = Register
 
@@ -44,8 +44,7 @@ _OUT_ORDER = (R.O5, R.O4, R.O3, R.O2, R.O1, R.O0)
 _IN_ORDER = (R.I5, R.I4, R.I3, R.I2, R.I1, R.I0)
 
 
-@dataclass(frozen=True)
-class Abi:
+class Abi(Struct, frozen=True):
     """Register use of one program width."""
 
     is64: bool  # Whether registers and stack slots are 64 bits wide

@@ -6,13 +6,14 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.layout import COUNTER_SIZE, STACK_REGISTERS, CounterLayout
 from simprof.profiler.code.registers import mask
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.values import dataclass
 
 R = Register
 
@@ -22,8 +23,7 @@ PathRegister = Register | None  # None stands for a stack word
 HASH_REGISTERS = (R.O0, R.O1, R.O7)
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(Struct, frozen=True):
     """What the code of an action needs of its place."""
 
     path: bool = False  # Whether it uses path registers
@@ -39,8 +39,7 @@ class Needs:
 NOTHING = Needs()
 
 
-@dataclass(frozen=True)
-class Generator:
+class Generator(Struct, frozen=True):
     """How the code of one kind of action is made."""
 
     # Appends the code of an action to a `writer.Writer`: both are its arguments.
@@ -65,8 +64,7 @@ _KNOWN_COSTS: dict[Hashable, tuple[Generators, dict[Hashable, Any]]] = {}
 # The generators are among the values, so that no others can get their identity.
 
 
-@dataclass(frozen=True)
-class CounterAccess:
+class CounterAccess(Struct, frozen=True, dict=True):
     """How the snippets of a routine reach its path registers and counters."""
 
     table: CounterTable
@@ -117,8 +115,7 @@ class CounterAccess:
         return self.layout.path_base if self.scale != 1 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Struct, frozen=True):
     """Code of a place without its jump."""
 
     instructions: tuple[Instruction, ...]  # In order

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import FRAME_PATH_SLOTS, FRAME_SLOTS, FrameState, Slot, slots
@@ -31,7 +31,6 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 from simprof.simulator.isa.effects import ALL, LOCALS, Window, effects
-from simprof.simulator.values import dataclass
 
 R = Register
 
@@ -61,8 +60,7 @@ class Edit(NamedTuple):
     after: tuple[Instruction, ...] = ()
 
 
-@dataclass(frozen=True)
-class Spill:
+class Spill(Struct, frozen=True):
     """The spilled registers of a routine, and the code that this takes."""
 
     words: Mapping[Register, Slot] = field(default_factory=dict)  # Least used first

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from simprof.profiler.code.context import RoutineAnalysis, RoutineContext
 from simprof.profiler.code.frames import FRAME_PATH_SLOTS, EdgePlace, FrameState, Site, Slot, Where
 from simprof.profiler.code.registers import mask
@@ -24,13 +26,11 @@ from simprof.profiler.plan.actions import Action, Event
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Register
-from simprof.simulator.values import dataclass
 
 R = Register
 
 
-@dataclass(frozen=True)
-class LoadStolen(Event):
+class LoadStolen(Event, frozen=True):
     """`load R`: a register gets the value that the program keeps in word `number`."""
 
     register: Register
@@ -40,8 +40,7 @@ class LoadStolen(Event):
         return f"load {self.register.text}"
 
 
-@dataclass(frozen=True)
-class StoreStolen(LoadStolen):
+class StoreStolen(LoadStolen, frozen=True):
     """`store R`: the word gets the register's value."""
 
     def __str__(self) -> str:
@@ -51,8 +50,7 @@ class StoreStolen(LoadStolen):
 # -- What the program does with the registers
 
 
-@dataclass(frozen=True)
-class Spills:
+class Spills(Struct, frozen=True):
     """Where a routine's code loads and stores the stolen registers that it uses."""
 
     spilled: tuple[Register, ...]  # Those whose values live in words

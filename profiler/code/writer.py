@@ -12,8 +12,10 @@ may need; `snippet_body` makes the code of a place with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cached_property
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.code.frames import Site, Slot, path_words, save_slots, temporary_frame
 from simprof.profiler.code.layout import CounterLayout
@@ -33,13 +35,11 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13, link
-from simprof.simulator.values import dataclass
 
 R = Register
 
 
-@dataclass
-class Writer:
+class Writer(Struct, dict=True):
     """Collects instructions, and which temporaries they took.
 
     Attributes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from simprof.profiler.commands import options, outputs, program_options
 from simprof.profiler.commands.help import RUNS, in_sections

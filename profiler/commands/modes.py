@@ -246,7 +246,7 @@ def collect(
     """Return the values of the shared options, as the command was called with them."""
     known = (option for option in shared_options() if option.name in chosen)
     shared = {option: option.kind(chosen[option.name]) for option in known}
-    return SchemeOptions(
+    return SchemeOptions.of(
         path_limit=chosen["path_limit"],
         weights=weights,
         table=TableChoice(chosen["table"]),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from simprof.profiler.commands import modes, options, outputs, program_options, streams
 from simprof.profiler.commands.help import RUNS, in_sections

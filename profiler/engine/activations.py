@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import field
 
 import numpy as np
+from msgspec import Struct, field
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import (
@@ -33,15 +33,13 @@ from simprof.profiler.engine.walk import (
     WalkContext,
 )
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.values import dataclass
 
 ENDED_BIT = kernels.ENDED_BIT
 SIGNAL_BIT = kernels.SIGNAL_BIT
 FARTHEST_RETURN = 4000  # Bytes of data behind a call over which its callee may return
 
 
-@dataclass(frozen=True)
-class SignalRecord:
+class SignalRecord(Struct, frozen=True):
     """What a signal interrupted."""
 
     state: int  # number of the automaton's state
@@ -51,8 +49,7 @@ class SignalRecord:
     npc: int  # and where behind that instruction
 
 
-@dataclass
-class Tally:
+class Tally(Struct):
     """What Python counted itself, beside the kernel's transitions."""
 
     crossed: Counter[int] = field(default_factory=Counter)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simprof.profiler.engine import context_kernel, kernels
 from simprof.profiler.engine.memory import EngineMemory, Operation, larger_table
 from simprof.profiler.engine.stacks import EarlyEnd, RunNotes
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.products import Products
@@ -30,8 +30,7 @@ _ROOM = 1 << 12
 _NOTE = kernels.HASH | context_kernel.NOTE_TABLE << kernels.TABLE_SHIFT
 
 
-@dataclass(frozen=True)
-class ContextOptions:
+class ContextOptions(Struct, frozen=True):
     """What a run is to tell apart."""
 
     tree: bool = True  # Whether each calling context has counts of its own
@@ -43,8 +42,7 @@ class ContextOptions:
     calls: int | None = None
 
 
-@dataclass(frozen=True)
-class ContextCounts:
+class ContextCounts(Struct, frozen=True):
     """What a run has counted by context. Arrays have one row for each context, 0 among them."""
 
     # parents, sites, routines: The tree: context above, call site, number of the routine; those of

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from simprof.profiler.engine.segments import GraphVariant
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
@@ -24,7 +25,6 @@ from simprof.profiler.plan.actions import (
     TakenPart,
 )
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.simulator.values import dataclass
 
 # Whether the guard where a segment began let an action pass, and that where it ended.
 Passed = tuple[bool, bool]
@@ -47,8 +47,7 @@ class Stretch(NamedTuple):
     hashed_increments: int  # How many of `counted` are hashed, both kinds
 
 
-@dataclass
-class Totals:
+class Totals(Struct):
     """Counters of one scheme on one routine, as `RoutineCounters` has them."""
 
     paths: Counter[int] = field(default_factory=Counter)

@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EdgeOperations, EngineMemory, Successor
@@ -35,14 +36,12 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.simulator.values import dataclass
 
 Transition = tuple[int, int, int, tuple[int, ...]]
 """Source, key of the segment, target, and each player's stretch by its place."""
 
 
-@dataclass(frozen=True, eq=False)
-class KeptProduct:
+class KeptProduct(Struct, frozen=True, eq=False):
     """What runs under the same schemes have shown of one routine, for later runs."""
 
     # By edge of the graph. The state in which activations begin is 0 there, and a hash table the
@@ -149,8 +148,7 @@ class RoutineProduct:
         return known
 
 
-@dataclass(frozen=True)
-class SegmentState:
+class SegmentState(Struct, frozen=True):
     """A state of the automaton: a routine, and each of its players' state."""
 
     # `history` has the keys of the segments since the last back edge or ENTRY, where kept.
@@ -160,8 +158,7 @@ class SegmentState:
     history: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class CountedSegment:
+class CountedSegment(Struct, frozen=True):
     """Segment `key`, behind the segments `history`, was executed `count` times."""
 
     history: tuple[int, ...]

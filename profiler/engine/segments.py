@@ -10,10 +10,12 @@ executed for all executions of the segment at once (`products`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import Operation
@@ -24,14 +26,12 @@ from simprof.profiler.graphs.numbering import PathNumbering
 from simprof.profiler.graphs.paths import number_paths
 from simprof.profiler.graphs.spanning import heuristic
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.simulator.values import dataclass
 
 # Segments from one vertex beyond which walks are cut there: keys stay within 63 bits.
 SEGMENT_LIMIT = 1 << 32
 
 
-@dataclass(frozen=True)
-class Segmentation:
+class Segmentation(Struct, frozen=True):
     """The segments of one routine."""
 
     # A segment's key is what the kernel's register holds when it ends: the segment's number, the
@@ -147,8 +147,7 @@ def _steps(dag: Dag, increments: Sequence[int], flags: int) -> dict[int, tuple[O
 # would have done alone, in the same order, hash tables included.
 
 
-@dataclass(frozen=True)
-class GraphVariant:
+class GraphVariant(Struct, frozen=True, dict=True):
     """One graph that a routine may turn out to have."""
 
     cfg: ControlFlowGraph  # The graph. Its blocks are those of the run's graph.

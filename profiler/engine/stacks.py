@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import MAXIMUM_DEPTH, Array, EngineMemory, Operation
 from simprof.profiler.engine.walk import UNKNOWN
 from simprof.simulator.errors import UnsupportedError
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.products import Products
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 BASE_BIT = 2
 
 
-@dataclass(frozen=True)
-class EarlyEnd:
+class EarlyEnd(Struct, frozen=True):
     """How an activation ended that did not leave by its EXIT."""
 
     # It adds one to a virtual edge from the block it was in to EXIT (BL94 3.2, EPP 3.6).
@@ -90,8 +89,7 @@ class RunNotes(Protocol):
         return
 
 
-@dataclass(frozen=True)
-class LeftStack:
+class LeftStack(Struct, frozen=True):
     """A stack that was left: the words of its frames, and what is noted of each (`RunNotes`)."""
 
     frames: Array
@@ -251,8 +249,7 @@ class Arrival(NamedTuple):
     abandon: Callable[[], int]
 
 
-@dataclass
-class _Stack:
+class _Stack(Struct):
     """What a thread has for itself while another one runs."""
 
     # Its activations, and the contexts of each where these are distinguished.

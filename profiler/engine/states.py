@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.activations import Tally
@@ -40,7 +41,6 @@ from simprof.profiler.engine.walk import (
     Walker,
     only_crosses,
 )
-from simprof.simulator.values import dataclass
 
 Array = npt.NDArray[np.int64]
 _NOWHERE = -2  # Address of an instruction that no other follows
@@ -143,8 +143,7 @@ class Transition(NamedTuple):
     key: int
 
 
-@dataclass(eq=False)
-class RunCounts:
+class RunCounts(Struct, eq=False, dict=True):
     """What one run has counted; made when the run is over."""
 
     # The graphs, the kernel's counts, and the automaton that they are counts of

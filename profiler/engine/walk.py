@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simprof.profiler.engine.generated import GeneratedCode
 from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
@@ -27,32 +28,27 @@ from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.binary.program import Platform
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
-from simprof.simulator.values import dataclass
 
 UNKNOWN = -1
 
 
-@dataclass(frozen=True)
-class Cross:
+class Cross(Struct, frozen=True):
     """An edge is crossed; `edge` is its number in the whole program."""
 
     edge: int
 
 
-@dataclass(frozen=True)
-class Push:
+class Push(Struct, frozen=True):
     """A call; bit 0 of `return_address` is set where the caller's path ends at the call."""
 
     return_address: int
 
 
-@dataclass(frozen=True)
-class Pop:
+class Pop(Struct, frozen=True):
     """A return to the address of the event."""
 
 
-@dataclass(frozen=True)
-class Land:
+class Land(Struct, frozen=True):
     """Control arrives at an address, and only the stack of frames can tell in which activation."""
 
     address: int  # Where control arrives
@@ -61,13 +57,11 @@ class Land:
     returned: bool
 
 
-@dataclass(frozen=True)
-class Stray(Land):
+class Stray(Land, frozen=True):
     """Control arrives where its transfer cannot lead: a signal's handler has changed npc."""
 
 
-@dataclass(frozen=True)
-class MissingTarget:
+class MissingTarget(Struct, frozen=True):
     """The graph lacks the transfer from the indirect jump at `jump` to `target`."""
 
     # Of a call: that it returns there, too.
@@ -76,8 +70,7 @@ class MissingTarget:
     target: int
 
 
-@dataclass(frozen=True)
-class MissingEntry:
+class MissingEntry(Struct, frozen=True):
     """The graph lacks an entry at `address`."""
 
     address: int  # Where control arrived
@@ -88,8 +81,7 @@ class MissingEntry:
     again: bool = False
 
 
-@dataclass(frozen=True)
-class MissingReturn:
+class MissingReturn(Struct, frozen=True):
     """The call at `call` was taken as one that does not return, but did."""
 
     call: int

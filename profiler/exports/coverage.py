@@ -23,8 +23,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from functools import lru_cache
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind, VertexName
@@ -42,7 +44,6 @@ from simprof.profiler.request.request import Selection
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
-from simprof.simulator.values import dataclass
 
 # Numbers of blocks: 0 is every function's entry, 1 its exit, as gcov has it. The others are
 # numbered throughout the program, because a line may have blocks of several functions.
@@ -50,8 +51,7 @@ EXIT_BLOCK = 1
 FIRST_BLOCK = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Arm:
+class Arm(Struct, frozen=True):
     """One way out of a branch."""
 
     count: int  # How often it was taken
@@ -59,8 +59,7 @@ class Arm:
     target: int  # Number of the block that it leads to
 
 
-@dataclass(frozen=True, slots=True)
-class BranchCoverage:
+class BranchCoverage(Struct, frozen=True):
     """A branch. `block`: its number; `reached`: how often."""
 
     block: int
@@ -68,8 +67,7 @@ class BranchCoverage:
     arms: tuple[Arm, ...]
 
 
-@dataclass
-class LineCoverage:
+class LineCoverage(Struct):
     """A line: how often it was executed, its branches, and a function that it is part of."""
 
     count: int
@@ -80,8 +78,7 @@ class LineCoverage:
     placing: Placing = Placing.OWN  # What the count can be relied on for
 
 
-@dataclass(frozen=True)
-class FunctionCoverage:
+class FunctionCoverage(Struct, frozen=True):
     """A function: where it begins and ends, how often it was entered, what it consists of."""
 
     name: str
@@ -93,8 +90,7 @@ class FunctionCoverage:
     lines: tuple[int, ...]
 
 
-@dataclass
-class FileCoverage:
+class FileCoverage(Struct):
     """A source file. `lines` by number; `functions` by first line."""
 
     file: str

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from importlib import import_module
 from types import MappingProxyType
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.exports.source import ExportSource
 from simprof.profiler.profiles import tables
@@ -20,7 +22,6 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.listings import RowChoice
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 Writer = Callable[[ExportSource], bytes]
 
@@ -33,8 +34,7 @@ class FormatNeed(StrEnum):
     CALLS = "a call tree (`simprof run --call-tree`)"
 
 
-@dataclass(frozen=True)
-class ExportFormat:
+class ExportFormat(Struct, frozen=True):
     """One format."""
 
     name: str  # As `--format` takes it

@@ -15,11 +15,13 @@ flow law gives them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.code.hash_routine import hash_costs
 from simprof.profiler.graphfiles.answer import GraphRun, describe, run_object
@@ -51,7 +53,6 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind, plain
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 Number = TypeVar("Number", int, float)
 
@@ -190,8 +191,7 @@ ENUMERATION_LIMIT = 1_000_000
 LISTED_BLOCKS_LIMIT = 50_000_000
 
 
-@dataclass(frozen=True)
-class AnalysisOptions:
+class AnalysisOptions(Struct, frozen=True):
     """What the user asks of `simprof explain`."""
 
     mode: str = DEFAULT_MODE  # Any that instruments

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from simprof.profiler.code import pricing
 from simprof.profiler.code.codegen import RoutineCode
@@ -51,11 +53,9 @@ from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.static import ends
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class GraphRun:
+class GraphRun(Struct, frozen=True):
     """One scheme on the runs of one graph."""
 
     # definition, plan, code: the scheme, what it does and how.

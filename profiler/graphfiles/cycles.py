@@ -13,13 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
 
 Vertex = tuple[str, int]  # A block's name, and its copy: 1 outside of unrolled loops
 
 
-@dataclass(frozen=True)
-class Arc:
+class Arc(Struct, frozen=True):
     """An edge of the acyclic graph whose paths are numbered."""
 
     line: int | None  # Its position among edges and, behind these, dummies; None: EXIT to ENTRY
@@ -41,8 +40,7 @@ class Arc:
         return f"{ends} ({', '.join(more)})" if more else ends
 
 
-@dataclass(frozen=True)
-class Cycle:
+class Cycle(Struct, frozen=True):
     """A chord, and the edges that it makes a cycle with."""
 
     chord: Arc

@@ -6,7 +6,8 @@ The code is generated as for a 64-bit routine with every register free.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext

@@ -8,12 +8,13 @@ out, so that every mode has its lesson.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.graphfiles.cycles import Arc, chord_cycles
 from simprof.profiler.profiles.tables import loop_marks
-from simprof.simulator.values import dataclass
 
 MOST_PATHS = 200  # Paths that the last step lists
 MOST_CYCLES = 200  # Chords whose increments are derived
@@ -24,8 +25,7 @@ SITES = {
 }
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """An edge of the picture."""
 
     # source, target: Names of blocks, or "ENTRY" and "EXIT".
@@ -36,8 +36,7 @@ class Line:
     kind: str = "plain"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One picture, and what it shows."""
 
     # title, text: Prose.
@@ -56,8 +55,7 @@ class Step:
     is_about_rows: bool = False
 
 
-@dataclass(frozen=True)
-class Lesson:
+class Lesson(Struct, frozen=True):
     """The steps of one scheme on one graph."""
 
     title: str  # The graph's name

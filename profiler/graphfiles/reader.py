@@ -21,12 +21,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.profiles import codec
 from simprof.profiler.request.likeness import alike
 from simprof.simulator.errors import SimulatorError
-from simprof.simulator.values import dataclass
 
 RESERVED = ("ENTRY", "EXIT")
 KEYS = ("name", "entry", "exit", "blocks", "edges", "calls", "runs")
@@ -43,8 +44,7 @@ class GraphFileError(SimulatorError):
     """A graph file that does not say what a graph file must say."""
 
 
-@dataclass(frozen=True)
-class GraphDocument:
+class GraphDocument(Struct, frozen=True):
     """A graph file's content."""
 
     # file, sha256: Where it comes from.

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cached_property, wraps
 from typing import Any, NamedTuple, TypeVar
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
 
 
 class EdgeKind(StrEnum):
@@ -51,8 +51,7 @@ class Block(NamedTuple):
         return self.start + 4 * self.instructions
 
 
-@dataclass(frozen=True, slots=True)
-class VertexName:
+class VertexName(Struct, frozen=True, forbid_unknown_fields=True):
     """The name of a vertex."""
 
     start: int | str  # The block's start address (graph files: its label), or "ENTRY" or "EXIT".
@@ -107,8 +106,7 @@ def closure(starts: Iterable[int], onward: Callable[[int], Iterable[int]]) -> se
     return found
 
 
-@dataclass(frozen=True)
-class ControlFlowGraph:
+class ControlFlowGraph(Struct, frozen=True, dict=True):
     """One routine."""
 
     name: str

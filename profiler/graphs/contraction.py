@@ -25,16 +25,16 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeVar
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.flow import NO_EXITS
 from simprof.profiler.graphs.loops import depth_first
-from simprof.simulator.values import dataclass
 
 T = TypeVar("T", int, float)  # Counts, or weights
 
 
-@dataclass(frozen=True)
-class Contraction:
+class Contraction(Struct, frozen=True, dict=True):
     """A routine and its contracted graph."""
 
     cfg: ControlFlowGraph  # The routine

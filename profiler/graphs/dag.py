@@ -20,23 +20,22 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import fields
 from functools import cached_property, reduce
 from itertools import accumulate, chain, compress, count, islice, pairwise
 from operator import add
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import (
     ControlFlowGraph,
-    check_vertices,
     edges_by_vertex,
     remembers_recent,
 )
-from simprof.profiler.graphs.compact import compact
+from simprof.profiler.graphs.compact import Reduced, compact
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.plan_calls import Piece, call
-from simprof.simulator.values import dataclass
 
 # The one empty set that stands for no edges: what was made with it is remembered by identity.
 NO_EDGES: frozenset[int] = frozenset()
@@ -67,19 +66,9 @@ class DagColumns(NamedTuple):
     first: Column
     stands_for: Column
 
-    @classmethod
-    def of(cls, vertices: int, edges: Sequence[DagEdge]) -> DagColumns:
-        """Take edges apart."""
-        dummies = [edge.stands_for for edge in edges if edge.cfg_edge is None]
-        made = cls(
-            array("q", [edge.source for edge in edges]),
-            array("q", [edge.target for edge in edges]),
-            array("q", [-1 if edge.cfg_edge is None else edge.cfg_edge for edge in edges]),
-            array("q", accumulate(map(len, dummies), initial=0)),
-            array("q", chain.from_iterable(dummies)),
-        )
-        check_vertices(vertices, made.source, made.target)
-        return made
+    def __reduce__(self) -> Reduced:
+        """Return what a pickle holds."""
+        return restored_columns, tuple(map(compact, self))
 
     def standing(self) -> list[tuple[int, ...]]:
         """Return what each dummy stands for."""
@@ -106,60 +95,28 @@ class DagColumns(NamedTuple):
         )
 
 
-@dataclass(frozen=True)
-class Dag:
+def restored_columns(*columns: Column) -> DagColumns:
+    """Make columns of what a pickle holds of them."""
+    return DagColumns(*(array("q", each) for each in columns))
+
+
+class Dag(Struct, frozen=True, dict=True):
     """A control-flow graph without cycles, on the same vertex ids."""
 
     # cfg, dfs: Where it comes from. Edges whose source cannot be reached are left out.
     cfg: ControlFlowGraph
     dfs: DepthFirst
-    # By id: real edges in control-flow order, then the dummies ENTRY -> w, then v -> EXIT, each
-    # group in the order of the lowest removed edge that they stand for. Of a graph that was made
-    # from columns they are made when they are first asked for, and they are not kept in files.
-    edges: tuple[DagEdge, ...]
+    # Its edges by id: real edges in control-flow order, then the dummies ENTRY -> w, then v ->
+    # EXIT, each group in the order of the lowest removed edge that they stand for.
+    columns: DagColumns
     # Back edges (self-loops excepted, unless `make_dag` was to merge them) and cut edges, ascending
     removed: tuple[int, ...]
     cut_edges: tuple[int, ...]  # Those of `removed` that are no back edges
 
-    @classmethod
-    def of_columns(
-        cls,
-        cfg: ControlFlowGraph,
-        dfs: DepthFirst,
-        columns: DagColumns,
-        removed: tuple[int, ...],
-        cut_edges: tuple[int, ...],
-        **others: object,
-    ) -> Self:
-        """Make a graph of edges by columns; `others`: fields that a subclass adds."""
-        made = object.__new__(cls)
-        given = {"cfg": cfg, "dfs": dfs, "removed": removed, "cut_edges": cut_edges}
-        made.__dict__.update(given, columns=columns, **others)
-        return made
-
-    def __getattr__(self, name: str) -> tuple[DagEdge, ...]:
-        columns = self.__dict__.get("columns")
-        if name != "edges" or columns is None:
-            raise AttributeError(name)
-        found: tuple[DagEdge, ...] = columns.edges()
-        self.__dict__["edges"] = found
-        return found
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return what a pickle holds: columns are read sooner than edges."""
-        state = {
-            each.name: getattr(self, each.name) for each in fields(self) if each.name != "edges"
-        }
-        return state | {"columns": tuple(map(compact, self.columns))}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        columns = DagColumns(*(array("q", each) for each in state.pop("columns")))
-        self.__dict__.update(state, columns=columns)
-
     @cached_property
-    def columns(self) -> DagColumns:
-        """The edges by what they consist of."""
-        return DagColumns.of(self.vertex_count, self.edges)
+    def edges(self) -> tuple[DagEdge, ...]:
+        """The edges by id."""
+        return self.columns.edges()
 
     @property
     def vertex_count(self) -> int:
@@ -327,7 +284,7 @@ class Removal(NamedTuple):
         lengths = (edges, edges, edges, dummies + 1, first[-1])
         arrays = (array("q", found(place + n)[:length]) for n, length in enumerate(lengths))
         columns = DagColumns(*arrays)
-        return Dag.of_columns(cfg, dfs, columns, self.removed, self.cut_edges)
+        return Dag(cfg, dfs, columns, self.removed, self.cut_edges)
 
 
 def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
@@ -341,4 +298,4 @@ def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
     columns = dag.columns
     if len(kept) == len(columns.source):
         return dag
-    return Dag.of_columns(dag.cfg, dag.dfs, columns.only(kept), dag.removed, dag.cut_edges)
+    return Dag(dag.cfg, dag.dfs, columns.only(kept), dag.removed, dag.cut_edges)

@@ -24,16 +24,16 @@ from functools import cached_property
 from itertools import chain, compress, count
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
-from simprof.profiler.graphs.compact import compact
+from simprof.profiler.graphs.compact import reduced
 from simprof.profiler.graphs.plan_calls import Reals, call
 from simprof.profiler.request.weights import LOOP_MULTIPLIER
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class DepthFirst:
+class DepthFirst(Struct, frozen=True, dict=True):
     """A depth-first search from ENTRY."""
 
     # preorder, postorder: The vertices reached, in order of discovery and of completion.
@@ -42,14 +42,7 @@ class DepthFirst:
     back_edges: frozenset[int]  # Ids of the back edges, self-loops included
     self_loops: frozenset[int]  # Ids of the edges with one vertex as source and target
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return what a pickle holds."""
-        orders = {"pre": compact(self.preorder), "post": compact(self.postorder)}
-        return orders | {"back_edges": self.back_edges, "self_loops": self.self_loops}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        orders = {"preorder": tuple(state.pop("pre")), "postorder": tuple(state.pop("post"))}
-        self.__dict__.update(state, **orders)
+    __reduce__ = reduced
 
     @cached_property
     def reached(self) -> frozenset[int]:
@@ -62,8 +55,7 @@ class DepthFirst:
         return self.postorder[::-1]
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """The natural loop of an entry: its vertices, back edges and exit edges (by edge id)."""
 
     entry: int

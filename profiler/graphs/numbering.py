@@ -22,13 +22,14 @@ from itertools import accumulate, chain, pairwise
 from math import inf
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
-from simprof.profiler.graphs.compact import compact
+from simprof.profiler.graphs.compact import reduced
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first, is_reducible
 from simprof.profiler.graphs.plan_calls import call
-from simprof.simulator.values import dataclass
 
 # Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex.
 PATH_LIMIT = 100_000_000
@@ -48,8 +49,7 @@ class SuccessorOrder(StrEnum):
     WEIGHTS = "weights"  # heaviest first, then as FEWEST
 
 
-@dataclass(frozen=True)
-class PathNumbering:
+class PathNumbering(Struct, frozen=True, dict=True):
     """Numbers of the paths of a dag."""
 
     dag: Dag  # The numbered graph
@@ -69,18 +69,7 @@ class PathNumbering:
         edges = [sorted(each, key=self.values.__getitem__) for each in self.dag.out_edges]
         return tuple(accumulate(map(len, edges), initial=0)), tuple(chain.from_iterable(edges))
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return what a pickle holds."""
-        return {
-            "dag": self.dag,
-            "n": compact(self.num_paths),
-            "v": compact(self.values),
-            "rule": self.rule,
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        given = {"num_paths": tuple(state["n"]), "values": tuple(state["v"])}
-        self.__dict__.update(given, dag=state["dag"], rule=state["rule"])
+    __reduce__ = reduced
 
     @property
     def total(self) -> int:
@@ -336,8 +325,7 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
     return Truncation(threshold, tuple(sorted(found(9)[:count])), paths)
 
 
-@dataclass(frozen=True)
-class GraphFacts:
+class GraphFacts(Struct, frozen=True):
     """Facts about one control-flow graph."""
 
     # blocks, edges: How many there are; edges from ENTRY and to EXIT are counted too.

@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.spanning import block_weights, edge_tree, find_root
-from simprof.simulator.values import dataclass
 
 LARGEST = 24  # Edges that can execute, of graphs whose optima are looked for
 STEPS = 20_000  # Sets that a search tries
@@ -32,8 +33,7 @@ Ways = tuple[int, ...]  # Vertex -> bits of those that ways lead to from it, its
 State = TypeVar("State")  # What is known of free edges
 
 
-@dataclass(frozen=True)
-class Optima:
+class Optima(Struct, frozen=True):
     """Costs of the cheapest placements; None where the search for one was given up."""
 
     eprof_ecnt: float  # Of edge counters that tell all edges

@@ -6,16 +6,17 @@ make and to load; `Block` and `Edge` objects are neither.
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from itertools import count, repeat
 from typing import Self, TypeVar, overload
 
 import numpy as np
+from msgspec import Struct, StructMeta, field
+from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
-from simprof.simulator.values import dataclass
 
 Row = TypeVar("Row", Block, Edge)
 KINDS = tuple(EdgeKind)  # Edge kinds by their number in `PackedGraphs.edge_kind`
@@ -23,8 +24,13 @@ KINDS = tuple(EdgeKind)  # Edge kinds by their number in `PackedGraphs.edge_kind
 NUMBER_OF_KIND = {kind: number for number, kind in enumerate(KINDS)}
 
 
-@dataclass(frozen=True, eq=False)
-class PackedGraphs(Sequence[ControlFlowGraph]):
+class _SequenceMeta(StructMeta, ABCMeta):
+    """Makes structures that are sequences."""
+
+
+class PackedGraphs(
+    Struct, Sequence[ControlFlowGraph], frozen=True, eq=False, metaclass=_SequenceMeta
+):
     """Graphs of recovered routines, in the order in which they are numbered."""
 
     # Blocks and edges of all routines stand one behind the other: those of routine r are numbers
@@ -46,10 +52,10 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     edge_source: NDArray[np.int32]
     edge_target: NDArray[np.int32]
     edge_kind: NDArray[np.uint8]  # uint8: see `KINDS`.
-    _made: dict[int, ControlFlowGraph] = field(default_factory=dict, repr=False)
-    _known: dict[int, ControlFlowGraph] = field(default_factory=dict, repr=False)
-    _others: PackedGraphs | None = field(default=None, repr=False)
-    _own: frozenset[int] = field(default=frozenset(), repr=False)
+    _made: dict[int, ControlFlowGraph] = field(default_factory=dict)
+    _known: dict[int, ControlFlowGraph] = field(default_factory=dict)
+    _others: PackedGraphs | None = None
+    _own: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, graphs: Iterable[ControlFlowGraph]) -> Self:
@@ -109,9 +115,9 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __getstate__(self) -> dict[str, object]:
+    def __reduce__(self) -> tuple[type[PackedGraphs], tuple[object, ...]]:
         """Return what a pickle holds: no graphs, which the arrays make again."""
-        return self.__dict__ | {"_made": {}, "_known": {}, "_others": None, "_own": frozenset()}
+        return PackedGraphs, astuple(self)[:-4]
 
     @property
     def block_count(self) -> int:
@@ -183,11 +189,10 @@ class PackedGraphs(Sequence[ControlFlowGraph]):
     def reusing(self, known: dict[int, ControlFlowGraph]) -> Self:
         """Return these graphs; those that are equal to known ones are the same objects."""
         # `known`: Graphs by address, extended by those that are made.
-        arrays = {name: value for name, value in self.__dict__.items() if name != "_known"}
-        return type(self)(**arrays, _known=known)
+        return replace(self, _known=known)
 
     def _arrays(self) -> tuple[NDArray[np.generic], ...]:
-        return tuple(value for value in self.__dict__.values() if isinstance(value, np.ndarray))
+        return tuple(value for value in astuple(self) if isinstance(value, np.ndarray))
 
     def _make(self, number: int) -> ControlFlowGraph:
         blocks = slice(*self.first_block[number : number + 2].tolist())

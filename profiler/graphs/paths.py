@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind, remembers_recent
 from simprof.profiler.graphs.dag import NO_EDGES, Dag, Removal, make_dag
@@ -25,7 +27,6 @@ from simprof.profiler.graphs.spanning import (
     chord_increments,
     find_tree,
 )
-from simprof.simulator.values import dataclass
 
 
 class PathStart(StrEnum):
@@ -54,8 +55,7 @@ class PathEnd(StrEnum):
 PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-@dataclass(frozen=True)
-class PathRecord:
+class PathRecord(Struct, frozen=True):
     """A path as reported."""
 
     blocks: tuple[int, ...]  # Block ids in order

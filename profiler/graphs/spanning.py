@@ -20,10 +20,11 @@ weighting
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field, fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import (
@@ -32,7 +33,7 @@ from simprof.profiler.graphs.cfg import (
     closure,
     remembers_recent,
 )
-from simprof.profiler.graphs.compact import compact
+from simprof.profiler.graphs.compact import Reduced, compact, reduced
 from simprof.profiler.graphs.loops import (
     DepthFirst,
     depth_first,
@@ -44,11 +45,9 @@ from simprof.profiler.graphs.loops import (
 from simprof.profiler.graphs.plan_calls import Piece, Reals, call
 from simprof.profiler.graphs.plan_kernel import find_root as find_root
 from simprof.profiler.request.weights import Guess
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class SpanningTree:
+class SpanningTree(Struct, frozen=True, dict=True):
     """A spanning tree of a multigraph."""
 
     # Number of vertex ids. Vertices that no usable edge touches are no part of the graph.
@@ -59,15 +58,11 @@ class SpanningTree:
     # (EXIT, ENTRY), in the tree in addition to `in_tree`; None for a forest without it.
     root_edge: tuple[int, int] | None
 
-    def __getstate__(self) -> dict[str, object]:
+    def __reduce__(self) -> Reduced:
         """Return what a pickle holds."""
-        ends = [compact([pair[end] for pair in self.ends]) for end in (0, 1)]
-        given = {"e": tuple(ends), "i": bytes(self.in_tree), "root_edge": self.root_edge}
-        return given | {"vertex_count": self.vertex_count, "excluded": self.excluded}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        ends, inside = tuple(zip(*state.pop("e"), strict=True)), state.pop("i")
-        self.__dict__.update(state, ends=ends, in_tree=tuple(map(bool, inside)))
+        columns = (compact([pair[end] for pair in self.ends]) for end in (0, 1))
+        rest = bytes(self.in_tree), self.excluded, self.root_edge
+        return restored_tree, (self.vertex_count, *columns, *rest)
 
     @cached_property
     def chords(self) -> tuple[int, ...]:
@@ -133,8 +128,15 @@ class SpanningTree:
             )
 
 
-@dataclass(frozen=True)
-class ChordIncrements:
+def restored_tree(
+    vertex_count: int, sources: Iterable[int], targets: Iterable[int], inside: bytes, *rest: Any
+) -> SpanningTree:
+    """Make a tree of what a pickle holds of it."""
+    ends = tuple(zip(sources, targets, strict=True))
+    return SpanningTree(vertex_count, ends, tuple(map(bool, inside)), *rest)
+
+
+class ChordIncrements(Struct, frozen=True):
     """Result of event counting."""
 
     # `increments` by edge (0 on tree edges); `potential` by vertex: the sum of values of any way
@@ -143,19 +145,9 @@ class ChordIncrements:
 
     increments: tuple[int, ...]
     potential: tuple[int, ...]
-    root: int = field(default=0, kw_only=True)
+    root: int = 0
 
-    def __getstate__(self) -> dict[str, object]:
-        """Return what a pickle holds."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: compact(value) if isinstance(value, tuple) else value
-            for name, value in given.items()
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            self.__dict__[name] = value if isinstance(value, int) else tuple(value)
+    __reduce__ = reduced
 
     @property
     def greatest(self) -> int:

@@ -12,11 +12,10 @@ and the kernel counts how often that is (see `engine.segments`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct, field
 
 
 class PathIncrement(NamedTuple):
@@ -64,8 +63,7 @@ class Guard(NamedTuple):
         return (self.word,) if self.burst is None else (self.word, self.burst.word)
 
 
-@dataclass
-class Execution:
+class Execution(Struct):
     """What the actions of one activation read and write."""
 
     registers: list[int]  # Its path registers
@@ -114,7 +112,7 @@ class RegisterEffect(Enum):
     IGNORES = "ignores"  # it leaves them alone
 
 
-class Action:
+class Action(Struct, frozen=True):
     """What instrumentation does at one place. Actions are frozen: they are compared and hashed."""
 
     # What kinds of actions may say of themselves so that hashed counts can be told early; `USES` is
@@ -145,7 +143,7 @@ class Action:
         raise NotImplementedError
 
 
-class Event(Action):
+class Event(Action, frozen=True):
     """An action that is no part of an activation: it only notes that control came by."""
 
     effect = RegisterEffect.IGNORES
@@ -154,13 +152,11 @@ class Event(Action):
         """Leave registers and path counters alone."""
 
 
-@dataclass(frozen=True)
-class NoCode(Event):
+class NoCode(Event, frozen=True):
     """Nothing is done in this copy of the routine."""
 
 
-@dataclass(frozen=True)
-class Landing(NoCode):
+class Landing(NoCode, frozen=True):
     """Control comes from the other copy of the routine, and goes on."""
 
     changes_copy = True
@@ -169,8 +165,7 @@ class Landing(NoCode):
         return "from the first copy"
 
 
-@dataclass(frozen=True)
-class SetRegister(Action):
+class SetRegister(Action, frozen=True):
     """`r = constant`: start a path (EPP 3.4)."""
 
     effect = RegisterEffect.DEFINES
@@ -185,8 +180,7 @@ class SetRegister(Action):
         return f"r={self.constant}"
 
 
-@dataclass(frozen=True)
-class AddRegister(Action):
+class AddRegister(Action, frozen=True):
     """`r += constant` (EPP 3.4)."""
 
     constant: int
@@ -199,8 +193,7 @@ class AddRegister(Action):
         return f"r+={self.constant}" if self.constant >= 0 else f"r-={-self.constant}"
 
 
-@dataclass(frozen=True)
-class CountPath(Action):
+class CountPath(Action, frozen=True):
     """`count[r + constant]++`: a path ends (EPP 3.4)."""
 
     constant: int
@@ -214,8 +207,7 @@ class CountPath(Action):
         return f"count[{register_sum(self.constant)}]++"
 
 
-@dataclass(frozen=True)
-class CountConstantPath(Action):
+class CountConstantPath(Action, frozen=True):
     """`count[constant]++`: a path known without the register ends (EPP figure 8)."""
 
     effect = RegisterEffect.IGNORES
@@ -231,8 +223,7 @@ class CountConstantPath(Action):
         return f"count[{self.constant}]++"
 
 
-@dataclass(frozen=True)
-class CountEdge(Event):
+class CountEdge(Event, frozen=True):
     """`edge[counter]++`: an event counter of its own, of an edge or a block."""
 
     # QPT2's chords; EPP 4.1's self-loops; BL94's vertex counters. Its value follows from the edge
@@ -244,8 +235,7 @@ class CountEdge(Event):
         return f"edge[{self.counter}]++"
 
 
-@dataclass(frozen=True)
-class WriteTrace(Event):
+class WriteTrace(Event, frozen=True):
     """`trace value`: the `width` bits of `value` are appended to the trace (BL94 4, 6.2)."""
 
     value: int
@@ -256,8 +246,7 @@ class WriteTrace(Event):
         return f"trace {self.value}:{self.width}"
 
 
-@dataclass(frozen=True)
-class WriteAddress(Event):
+class WriteAddress(Event, frozen=True):
     """`trace address`: the address that an instruction refers to is appended (BL94 4.2)."""
 
     # block, position: The instruction; its code reads the registers that make the address.

@@ -5,19 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
 from typing import Protocol, cast, runtime_checkable
+
+from msgspec import Struct, field
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathPiece, PathRecord
 from simprof.profiler.plan.actions import TakenPart, WriteTrace
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class UnfinishedPath:
+class UnfinishedPath(Struct, frozen=True):
     """Activations that ended early in `block` with these path registers, `count` of them."""
 
     block: int
@@ -33,8 +32,7 @@ class UnfinishedPath:
         return self.last
 
 
-@dataclass(frozen=True)
-class RoutineCounters:
+class RoutineCounters(Struct, frozen=True):
     """What one scheme's counters hold for one routine after a run: all that a decoder may read."""
 
     # Path counter -> value, where that is not 0 (named ones, below 0, among them). Those of OWN
@@ -76,8 +74,7 @@ class RoutineCounters:
         return max([*self.paths.values(), *self.events], default=0)
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """The profile that a scheme's counters give of one routine."""
 
     # Count by edge id, derived from the counters alone; None for an edge whose count they do not
@@ -125,8 +122,7 @@ class RoutinePlan(Protocol):
         """Raise AssertionError if any structure of the plan is not as it must be."""
 
 
-@dataclass(frozen=True)
-class BasicPlan:
+class BasicPlan(Struct, frozen=True):
     """What every plan of simprof's own has: see `RoutinePlan`."""
 
     cfg: ControlFlowGraph
@@ -198,8 +194,7 @@ def ends_of_paths(plan: PathDecoder) -> Collection[int]:
     return plan.cut_edges
 
 
-@dataclass(frozen=True)
-class PathNames:
+class PathNames(Struct, frozen=True):
     """What telling a routine's paths apart takes."""
 
     # Of the greatest name (number, or code) of a path; of codes of several words, of all words.

@@ -11,17 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.plan.actions import Execution, Guard, TakenPart
 from simprof.profiler.plan.decoders import RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class ExecutedWalk:
+class ExecutedWalk(Struct, frozen=True):
     """One activation, `count` times: the edges it crossed, from an ENTRY edge on."""
 
     edges: tuple[int, ...]  # It ended early if the last of them does not lead to EXIT.

@@ -8,7 +8,6 @@ edges that these leave open (`paths.edge_counts`).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -27,7 +26,6 @@ from simprof.profiler.plan.decoders import (
     RoutineCounters,
     UnfinishedPath,
 )
-from simprof.simulator.values import dataclass
 
 
 class Numbering(Protocol):
@@ -44,8 +42,7 @@ class Numbering(Protocol):
         """Yield every path, by ascending number."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PathCountingPlan(BasicPlan):
+class PathCountingPlan(BasicPlan, frozen=True, kw_only=True):
     """A plan with counters of the paths of an acyclic graph."""
 
     dag: Dag  # The acyclic graph whose paths are counted
@@ -96,8 +93,7 @@ def _decoded(plan: PathCountingPlan) -> dict[int, PathRecord]:
     return {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExactPathPlan(PathCountingPlan):
+class ExactPathPlan(PathCountingPlan, frozen=True, kw_only=True):
     """A plan with path counters from which all edge counts follow."""
 
     # Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths leave
@@ -124,8 +120,7 @@ class ExactPathPlan(PathCountingPlan):
         self.removed_tree.validate_maximum([self.weights[edge] for edge in self.dag.removed])
 
 
-@dataclass(frozen=True, kw_only=True)
-class AcyclicPathPlan(ExactPathPlan, ABC):
+class AcyclicPathPlan(ExactPathPlan, frozen=True, kw_only=True):
     """A plan that counts acyclic paths (EPP)."""
 
     numbering: PathNumbering
@@ -135,9 +130,9 @@ class AcyclicPathPlan(ExactPathPlan, ABC):
         """How large path numbers are: 0 .. paths - 1 (EPP 3.2)."""
         return PathNames((self.num_paths - 1).bit_length(), self.num_paths)
 
-    @abstractmethod
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
         """Return the unfinished path of activations that ended early (EPP 3.6)."""
+        raise NotImplementedError
 
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
         """Return the number of a path given as in `PathRecord`; inverse of `decode`."""

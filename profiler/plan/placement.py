@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import compress, count
 
+from msgspec import Struct
+
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.plan_calls import call
@@ -29,7 +31,6 @@ from simprof.profiler.plan.actions import (
     SetRegister,
 )
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
-from simprof.simulator.values import dataclass
 
 # Greatest increment that fits an immediate field, scaled by the counter size (EPP 5.2).
 ADDRESSING_REACH = 1023
@@ -52,8 +53,7 @@ def wastes_space(counters: int | None, paths: int) -> bool:
     return counters is None or counters > max(SMALL_ARRAY, SPARSE_FACTOR * paths)
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Path instrumentation of a routine."""
 
     actions: dict[int, tuple[Action, ...]]  # Control-flow edge -> actions in execution order
@@ -66,8 +66,7 @@ class Placement:
     edge_counters: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Detours:
+class Detours(Struct, frozen=True):
     """Ways of control that are not in the dag, because TPP took them out (TPP 4.1, 4.2)."""
 
     # Vertices where such a way leads back into the dag. An initialisation must not move past one:
@@ -81,8 +80,7 @@ class Detours:
 NO_DETOURS = Detours()
 
 
-@dataclass(frozen=True)
-class RegisterSteps:
+class RegisterSteps(Struct, frozen=True):
     """What the edges of an acyclic graph do to the path register and the path counters."""
 
     increments: Sequence[int]  # By edge; 0 on tree edges.

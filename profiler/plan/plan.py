@@ -7,13 +7,14 @@ are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from simprof.profiler.plan.actions import Action, CountEdge, Guard, NoCode
-from simprof.simulator.values import dataclass
 
 SYMBOL_BITS = 32  # Bits of a path's symbol in a stream, as a word has them: numbers begin at 1.
 
@@ -40,8 +41,7 @@ class Addressing(StrEnum):
 POOL_START = 16  # Bytes at the beginning of a pool that are never handed out
 
 
-@dataclass(frozen=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """Memory of the whole program that a scheme's own code writes, under a name."""
 
     name: str  # What messages call it
@@ -57,8 +57,7 @@ class Buffer:
     is_pool: bool = False
 
 
-@dataclass(frozen=True)
-class BufferUse:
+class BufferUse(Struct, frozen=True):
     """What one routine's plan has to do with a buffer."""
 
     buffer: Buffer  # The buffer
@@ -68,8 +67,7 @@ class BufferUse:
     numbers: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class InstrumentationPlan:
+class InstrumentationPlan(Struct, frozen=True, dict=True):
     """The actions of one scheme on one routine."""
 
     # Edge id -> actions in execution order. Edges without actions are absent.

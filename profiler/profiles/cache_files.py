@@ -31,10 +31,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simprof.profiler.profiles.output import replace
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass, is_frozen
 
 LIMIT = 512 << 20  # Bytes of a cache's files
 # What a program's file is, by the first word of what its name says; no other word begins one
@@ -94,8 +94,7 @@ def binaries() -> CacheFiles:
     return CacheFiles(cache_directory() / "binaries")
 
 
-@dataclass(frozen=True)
-class CacheEntry:
+class CacheEntry(Struct, frozen=True):
     """A file of a cache: its name, its bytes, and when it was last used (seconds since 1970)."""
 
     name: str
@@ -279,6 +278,18 @@ MODULES = frozenset(
     }
 )
 SCHEMES = "simprof.profiler.schemes."
+# Functions that make values.
+MAKERS = frozenset(
+    {
+        f"{__name__}.array_of",
+        f"{__name__}.given",
+        f"{__name__}.words_of",
+        "msgspec._utils.rebuild",  # of structures whose fields are given by name
+        "simprof.profiler.graphs.compact.restored",
+        "simprof.profiler.graphs.dag.restored_columns",
+        "simprof.profiler.graphs.spanning.restored_tree",
+    }
+)
 _KINDS = frozenset(np.dtype(f"{order}{kind}").str for order in "<>" for kind in "?bBhHiIqQfd")
 
 
@@ -339,14 +350,15 @@ _GIVEN: ContextVar[object] = ContextVar("_GIVEN")
 
 
 # The second guard. A pickle can name any function of any module, to be called when it is read. The
-# reader knows value classes alone (frozen dataclasses, named tuples, enums) of the modules that are
-# listed, each by its exact name, besides Python's containers and numbers. Arrays come back through
-# functions of this module: numpy's own believe whatever flags a pickle names. All else is refused.
+# reader knows value classes alone (frozen structures, named tuples, enums) of the modules that are
+# listed, each by its exact name, besides Python's containers and numbers, and `MAKERS`. Arrays come
+# back through functions of this module: numpy's own believe whatever flags a pickle names. All else
+# is refused.
 @cache  # a plan names ten classes, and is read by itself
 def _value_class(module: str, name: str) -> Any:
     """Return a value class, what makes arrays, or what was left out; no more has a name."""
-    if module == __name__ and name in ("array_of", "words_of", "given"):
-        return globals()[name]
+    if f"{module}.{name}" in MAKERS:
+        return getattr(importlib.import_module(module), name)
     if module in MODULES or module.startswith(SCHEMES):
         found = vars(importlib.import_module(module)).get(name)
         if _is_value_class(found, module, name):
@@ -363,6 +375,6 @@ def _is_value_class(found: object, module: str, name: str) -> bool:
     """Whether `found` is a class of immutable values that a module itself defines by this name."""
     if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
         return False
-    if is_frozen(found):
+    if issubclass(found, Struct) and found.__struct_config__.frozen:
         return True
     return issubclass(found, Enum) or (issubclass(found, tuple) and hasattr(found, "_fields"))

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
 from typing import Any
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
+from msgspec.structs import astuple
 
 STARTED = 0  # Site of the program's first routine
 SIGNALLED = -1  # Site of signals' handlers: they hang below whatever was interrupted
@@ -24,16 +24,14 @@ BEYOND = -3  # Site of calls that have no context of their own, as there would b
 TOP = -1  # Parent of contexts that nothing called
 
 
-@dataclass(frozen=True)
-class CalledRoutine:
+class CalledRoutine(Struct, frozen=True, forbid_unknown_fields=True):
     """A routine of a call tree."""
 
     name: str
     address: int
 
 
-@dataclass(frozen=True)
-class CallTree:
+class CallTree(Struct, frozen=True, forbid_unknown_fields=True):
     """Contexts, each behind its parent, as columns."""
 
     routines: tuple[CalledRoutine, ...]  # Those that `callees` refers to
@@ -177,8 +175,7 @@ def _add_tree(
         builder.add(place, *tree.counts(number))
 
 
-@dataclass(frozen=True)
-class RoutineCalls:
+class RoutineCalls(Struct, frozen=True):
     """A routine in all its contexts together."""
 
     name: str
@@ -195,8 +192,7 @@ class RoutineCalls:
     inclusive_added: int
 
 
-@dataclass(frozen=True)
-class CallArc:
+class CallArc(Struct, frozen=True):
     """Calls of one routine at one place in another."""
 
     caller: int  # By position in the tree's routines; `TOP` for the program's first routine.
@@ -210,16 +206,14 @@ class CallArc:
     added: int
 
 
-@dataclass(frozen=True)
-class CallGraph:
+class CallGraph(Struct, frozen=True):
     """Routines and calls of a run."""
 
     routines: tuple[RoutineCalls, ...]  # In the order of the tree's
     arcs: tuple[CallArc, ...]  # By caller, site and callee
 
 
-@dataclass
-class _Counted:
+class _Counted(Struct):
     base: int = 0
     added: int = 0
 

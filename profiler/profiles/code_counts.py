@@ -29,13 +29,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import EdgeKind, VertexName
 from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """What a conditional branch did."""
 
     address: int  # Of the branch
@@ -48,8 +48,7 @@ class Branch:
     next: VertexName
 
 
-@dataclass(frozen=True)
-class CodeCounts:
+class CodeCounts(Struct, frozen=True):
     """One routine, instruction by instruction."""
 
     profile: RoutineProfile  # The routine

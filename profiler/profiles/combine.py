@@ -20,9 +20,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ENTRY, EdgeKind, VertexName
 from simprof.profiler.profiles.calls import merge_trees
@@ -38,7 +40,6 @@ from simprof.profiler.profiles.profile import (
     ThreadInfo,
 )
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 EdgeKey = tuple[VertexName, VertexName, str, int]
 PathKey = tuple[tuple[object, ...], tuple[EdgeKey, ...]]
@@ -298,8 +299,7 @@ def split(routine: RoutineProfile, starts: Sequence[int]) -> RoutineProfile:
     )
 
 
-@dataclass(frozen=True)
-class _BlockPart:
+class _BlockPart(Struct, frozen=True):
     block: BlockCount
     cuts: Mapping[int, int]  # Instructions executed -> executions that ended so within it
 

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import PurePath
 from typing import Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.graphs.paths import PathEnd, PathStart
@@ -30,13 +32,11 @@ from simprof.profiler.profiles.combine import edge_keys, path_key
 from simprof.profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import LoopName, loop_marks, path_blocks
 from simprof.simulator.binary.program import SourceLine
-from simprof.simulator.values import dataclass
 
 Pair = tuple[int, int]  # A number in the first profile, and in the second
 
 
-@dataclass(frozen=True)
-class RoutineDifference:
+class RoutineDifference(Struct, frozen=True):
     """A routine whose numbers differ."""
 
     # symbol, entered, instructions, added: As in `tables.COLUMNS`.
@@ -47,8 +47,7 @@ class RoutineDifference:
     added: Pair
 
 
-@dataclass(frozen=True)
-class CountDifference:
+class CountDifference(Struct, frozen=True):
     """An edge or path whose count differs."""
 
     symbol: str  # Its routine
@@ -60,8 +59,7 @@ class CountDifference:
     executions: Pair
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Everything in which two profiles differ."""
 
     before: RunMeasurement

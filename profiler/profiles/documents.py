@@ -7,8 +7,9 @@ up when a key goes, gets another name or another meaning; a new key leaves it as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from types import MappingProxyType
+
+from msgspec.structs import asdict
 
 from simprof.profiler import OWN_VERSION as OWN_VERSION
 from simprof.profiler.profiles.profile import Origin

@@ -28,19 +28,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import astuple
 from operator import add
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathPiece
-from simprof.simulator.values import dataclass
 
 # First block, edge ids in order (those from ENTRY and to EXIT included), executions.
 ExecutedPath = tuple[int, tuple[int, ...], int]
 
 
-@dataclass(frozen=True)
-class DefiniteFlow:
+class DefiniteFlow(Struct, frozen=True, forbid_unknown_fields=True):
     """Executions of whole paths, and those that follow from the edge profile."""
 
     # executions, definite_executions: Each path as often as it was executed.

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.graphs.loops import depth_first

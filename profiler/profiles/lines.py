@@ -26,13 +26,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import chain, pairwise
 
 import numpy as np
+from msgspec import Struct, field
 
 from simprof.profiler.graphs.cfg import EdgeKind, VertexName
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts, code_counts
@@ -43,7 +43,6 @@ from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
 from simprof.simulator.binary.program import Program, Range, SourceLine, Symbol
 from simprof.simulator.isa.decode import NOP, TransferKind, decode_transfers
-from simprof.simulator.values import dataclass
 
 NO_PROGRAM = (
     "program file not found: only the lines where blocks start are known, and a block counts for "
@@ -89,8 +88,7 @@ MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class InlinedCounts:
+class InlinedCounts(Struct, frozen=True):
     """A routine's code within another routine."""
 
     copy: InlinedCopy  # Which, and where
@@ -101,8 +99,7 @@ class InlinedCounts:
     base: int  # Instructions of it that were executed
 
 
-@dataclass
-class LineCounts:
+class LineCounts(Struct):
     """What is known of a source line."""
 
     line: SourceLine  # The line
@@ -313,8 +310,7 @@ class SourceCounts:
                     counts.branches.append(code.branches[address])
 
 
-@dataclass(frozen=True)
-class _LineBlocks:
+class _LineBlocks(Struct, frozen=True):
     """The blocks that hold code of a line, and those that hold more of it than a jump."""
 
     all: set[VertexName] = field(default_factory=set)

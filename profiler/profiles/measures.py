@@ -56,16 +56,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, field, fields
 from enum import StrEnum
 from itertools import groupby
 from operator import add, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct, field
+from msgspec.structs import asdict, astuple
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathPiece, PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading, ends_of_paths
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from fractions import Fraction  # which takes 2 ms of a run, and most judge nothing
@@ -87,8 +88,7 @@ class PathFlow(StrEnum):
 # -- one routine ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Attribution:
+class Attribution(Struct, frozen=True):
     """Blocks executed in paths, all of them counted as the truth counted them."""
 
     flow: int = 0  # Blocks in the paths of the truth
@@ -153,8 +153,7 @@ class Row(NamedTuple):
         return {PathFlow.UNIT: 1, PathFlow.BRANCH: self.branches, PathFlow.BLOCK: self.blocks}[flow]
 
 
-@dataclass(frozen=True)
-class FlowComparison:
+class FlowComparison(Struct, frozen=True):
     """Two profiles of one routine."""
 
     pieces: Mapping[Row, int] = field(default_factory=dict)  # How many pieces have these numbers
@@ -300,8 +299,7 @@ def pieces_of(
 # -- a whole program ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Quality:
+class Quality(Struct, frozen=True, forbid_unknown_fields=True):
     """How good a profile is (the module has the definitions): shares, None where undefined."""
 
     truth: str  # Mode of the true profile
@@ -319,7 +317,7 @@ class Quality:
 
     def as_json(self) -> dict[str, object]:
         """Return its fields."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return asdict(self)
 
 
 # Names of the measures among the fields of `Quality`, with what reports call them.
@@ -370,8 +368,7 @@ class _WeighedRow(NamedTuple):
     times: int  # How many pieces there are
 
 
-@dataclass(frozen=True)
-class _Weighed:
+class _Weighed(Struct, frozen=True):
     """Flows of all pieces of a program."""
 
     rows: Sequence[_WeighedRow]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import Any, Literal, Self, cast
+
+from msgspec import Struct, field
 
 from simprof.profiler.graphs.cfg import (
     ENTRY,
@@ -25,11 +26,10 @@ from simprof.profiler.graphs.cfg import (
 from simprof.profiler.graphs.paths import PathEnd, PathPiece, PathRecord, PathStart
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.calls import CallTree
-from simprof.profiler.profiles.codec import RARE
+from simprof.profiler.profiles.codec import written
 from simprof.profiler.profiles.measures import Quality
 from simprof.simulator.binary.program import MachineKind, Module, SourceLine
 from simprof.simulator.errors import SimulatorError
-from simprof.simulator.values import dataclass
 
 Reason = Literal[
     "exit", "signal", "fault", "budget", "timeout", "interrupted", "refused", "deadlock"
@@ -41,8 +41,7 @@ SIGINT = 2
 BUDGET_STATUS = 124
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeCount:
+class EdgeCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How often one edge was crossed."""
 
     source: VertexName
@@ -53,8 +52,8 @@ class EdgeCount:
     # Instructions that the scheme's code on this edge executed in all, with the jump and the saves
     # that it needs, and without those of run-time routines that depend on the order of events
     # (`RoutineProfile.unplaced`)
-    added: int = 0
-    told: bool = field(default=True, metadata=RARE)  # Whether the scheme's counters give the count
+    added: int = written(0)
+    told: bool = True  # Whether the scheme's counters give the count
 
     @property
     def key(self) -> tuple[VertexName, VertexName, EdgeKind]:
@@ -62,8 +61,7 @@ class EdgeCount:
         return (self.source, self.target, self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockCount:
+class BlockCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How often one block was executed, and where its instructions are."""
 
     # start, is_slot: As in `VertexName`.
@@ -75,7 +73,7 @@ class BlockCount:
     count: int  # How often it was entered
     # Instructions that the scheme's code of the block itself, which is on no edge, executed
     added: int
-    told: bool = field(default=True, metadata=RARE)  # Whether the scheme's counters give the count
+    told: bool = True  # Whether the scheme's counters give the count
 
     @property
     def end(self) -> int:
@@ -93,8 +91,7 @@ class BlockCount:
         return self.end - (8 if self.delayed else 4)
 
 
-@dataclass(frozen=True, slots=True)
-class CutBlock:
+class CutBlock(Struct, frozen=True, forbid_unknown_fields=True):
     """Executions of a block that ended within it: by a fault, a signal, or the end of the run.
 
     Where a signal's handler stepped over an instruction, one ended before it, and behind it one
@@ -106,8 +103,7 @@ class CutBlock:
     count: int  # How many there were, less those that went on there
 
 
-@dataclass(frozen=True, slots=True)
-class PathCount:
+class PathCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How often one path was executed."""
 
     id: int | None  # Path number (EPP 3.2); None where it has none (partial paths).
@@ -122,16 +118,16 @@ class PathCount:
     edges: tuple[int, ...]  # Indices into the routine's `edge_counts` of the edges followed
     # The scheme has no counter for the path: the edge profile that guided it determines `count`.
     # Where that is of another run (`RunMeasurement.guide`), so is the count.
-    inferred: bool = field(default=False, metadata=RARE)
+    inferred: bool = False
     # The scheme cuts paths at the edge where this one begins or ends, which is no back edge: it
     # also counts executions that would be parts of longer paths.
-    shortened: bool = field(default=False, metadata=RARE)
+    shortened: bool = False
     # start, end: Why it starts and ends where it does; None: its profile was saved before that
     # was kept.
-    start: PathStart | None = field(default=None, metadata=RARE)
-    end: PathEnd | None = field(default=None, metadata=RARE)
+    start: PathStart | None = None
+    end: PathEnd | None = None
     # Positions in `blocks` of the heads of collapsed loops, each of which stands for its loop
-    collapsed: tuple[int, ...] = field(default=(), metadata=RARE)
+    collapsed: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -171,8 +167,7 @@ class PathCount:
         return (self.blocks, self.slots, self.collapsed, *loop, self.partial)
 
 
-@dataclass(frozen=True)
-class LoopLimit:
+class LoopLimit(Struct, frozen=True, forbid_unknown_fields=True):
     """A loop whose paths span fewer iterations than were asked for (k of `kiter`)."""
 
     head: VertexName
@@ -185,8 +180,43 @@ class LoopLimit:
         return f"{self.head}: {self.iterations} of {self.asked} ({self.reason})"
 
 
-@dataclass(frozen=True)
-class RoutineProfile:
+class Rows(Sequence[Any]):
+    """A tuple that is made when it is first asked for, and is saved and sent as one."""
+
+    def __init__(self, make: Callable[[], tuple[Any, ...]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _rows(self) -> tuple[Any, ...]:
+        rows = self._make()
+        self._make = lambda: rows  # what it was made of takes memory
+        return rows
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._rows[at]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return self._rows == (other._rows if isinstance(other, Rows) else other)
+
+    def __hash__(self) -> int:
+        return hash(self._rows)
+
+    def __repr__(self) -> str:
+        return repr(self._rows)
+
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
+        return tuple, (list(self),)
+
+
+class RoutineProfile(
+    Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, dict=True
+):
     """Everything measured about one routine."""
 
     name: str
@@ -208,17 +238,18 @@ class RoutineProfile:
     edge_counts: tuple[EdgeCount, ...]
     path_counts: tuple[PathCount, ...]
     # By which other name the user selected it; None: by its own, or not at all.
-    alias: str | None = None
-    block_counts: tuple[BlockCount, ...] = field(default_factory=tuple)  # By address
-    cut_blocks: tuple[CutBlock, ...] = ()  # Executions of blocks that did not come to their end
+    alias: str | None = written(None)
+    block_counts: tuple[BlockCount, ...] = written(())  # By address
+    # Executions of blocks that did not come to their end
+    cut_blocks: tuple[CutBlock, ...] = written(())
     # numbered_paths: those that the scheme tells apart after truncation; None: it counts no paths.
-    numbered_paths: int | None = field(default=None, metadata=RARE)
+    numbered_paths: int | None = None
     # How many iterations of a loop a path spans at most here (k of `kiter`)
-    iterations: int | None = field(default=None, metadata=RARE)
-    limited_loops: tuple[LoopLimit, ...] = field(default=(), metadata=RARE)
+    iterations: int | None = None
+    limited_loops: tuple[LoopLimit, ...] = ()
     # Positions in `edge_counts` of the edges at which the scheme ends paths, back edges other than
     # self-loops excepted
-    split_edges: tuple[int, ...] = field(default=(), metadata=RARE)
+    split_edges: tuple[int, ...] = ()
 
     @classmethod
     def of_rows(
@@ -232,11 +263,12 @@ class RoutineProfile:
 
         Most are not: a large program has a million of them, and a report shows a few.
         """
-        made = cls(**others, edge_counts=())
-        values = vars(made)
-        del values["edge_counts"], values["block_counts"]
-        values["_edge_counts"], values["_block_counts"] = edge_counts, block_counts
-        values["_edge_addresses"] = edge_addresses
+        rows: dict[str, Any] = {
+            "edge_counts": Rows(edge_counts),
+            "block_counts": Rows(block_counts),
+        }
+        made = cls(**others, **rows)
+        made.__dict__["_edge_addresses"] = edge_addresses
         return made
 
     @property
@@ -244,26 +276,13 @@ class RoutineProfile:
         """Whether anything of it was executed: some code is only reached by exceptions."""
         return self.activations > 0 or self.instructions > 0
 
-    if not TYPE_CHECKING:  # for which these are fields like the others
-
-        def __getattr__(self, name: str) -> Any:
-            make = vars(self).get(f"_{name}")
-            if make is None:
-                raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-            rows = vars(self)[name] = make()
-            vars(self).pop(f"_{name}", None)  # another thread may have been here, too
-            return rows
-
-        def __getstate__(self) -> dict[str, Any]:
-            return {each.name: getattr(self, each.name) for each in fields(self)}
-
     @cached_property
     def edge_addresses(self) -> Sequence[int]:
         """The instruction that the code of each edge is charged to, in the order of the edges."""
         # An edge into a slot block is charged to the annulled branch, one out of it to the slot's
         # instruction. It makes no difference whether the code stands at the end of the source, at
         # the top of the target, between the two, or in a stub.
-        if (made := vars(self).get("_edge_addresses")) is not None:
+        if (made := self.__dict__.get("_edge_addresses")) is not None:
             return cast(Sequence[int], made())
         left = {block.name: block.transfer for block in self.block_counts}
         entered = {block.name: block.start for block in self.block_counts}
@@ -339,8 +358,7 @@ def rebuilt_graph(
     return ControlFlowGraph(name, address, 0, made, between), counted
 
 
-@dataclass(frozen=True)
-class FaultInfo:
+class FaultInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """Where and how a program faulted."""
 
     name: str
@@ -352,8 +370,7 @@ class FaultInfo:
     source: SourceLine | None = None
 
 
-@dataclass(frozen=True)
-class RefusedCalls:
+class RefusedCalls(Struct, frozen=True, forbid_unknown_fields=True):
     """A system call that was refused because simprof lacks the service."""
 
     name: str
@@ -361,8 +378,7 @@ class RefusedCalls:
     count: int  # How often
 
 
-@dataclass(frozen=True)
-class RefusalInfo:
+class RefusalInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """The refused system call that ended a run (`--strict`), and where it was made."""
 
     name: str
@@ -372,8 +388,7 @@ class RefusalInfo:
     source: SourceLine | None = None
 
 
-@dataclass(frozen=True)
-class WaitInfo:
+class WaitInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a thread waits for ever: its number from 1 on, the system call, and the place."""
 
     thread: int
@@ -384,25 +399,24 @@ class WaitInfo:
     source: SourceLine | None = None
 
 
-@dataclass(frozen=True)
-class ThreadInfo:
+class ThreadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """A thread, numbered from 1 in the order of their starts, and what it has executed."""
 
     thread: int
     instructions: int
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How a run ended."""
 
     status: int  # The program's own exit status, 0 where it has none
     reason: Reason
-    signal: int | None = None  # What killed the program, or asked simprof to end (None: Ctrl-C)
-    fault: FaultInfo | None = None
-    refusal: RefusalInfo | None = None
+    # What killed the program, or asked simprof to end (None: Ctrl-C)
+    signal: int | None = written(None)
+    fault: FaultInfo | None = written(None)
+    refusal: RefusalInfo | None = written(None)
     # What each thread waits for at a deadlock
-    waits: tuple[WaitInfo, ...] = field(default=(), metadata=RARE)
+    waits: tuple[WaitInfo, ...] = ()
 
     @property
     def code(self) -> int:
@@ -420,20 +434,19 @@ class Ending:
                 return 128 + (self.signal or 0)
 
 
-@dataclass(frozen=True)
-class Guide:
+class Guide(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """The profile that guided a scheme."""
 
     file: str | None  # The saved profile; None: the counts of the same run.
     same_run: bool  # Whether its counts are those of this run, in every routine that was entered
     # mode, added: The scheme that collects edge profiles, and the instructions that it would add to
     # this run; None where that is not known.
-    mode: str | None = None
-    added: int | None = None
-    sha256: str | None = field(default=None, metadata=RARE)  # Of the file
+    mode: str | None = written(None)
+    added: int | None = written(None)
+    sha256: str | None = None  # Of the file
     # How many instructions at the run's beginning it is of; 0: of a whole run.
-    first: int = field(default=0, metadata=RARE)
-    of_paths: bool = field(default=False, metadata=RARE)  # Whether it is a path profile
+    first: int = 0
+    of_paths: bool = False  # Whether it is a path profile
 
     @property
     def kind(self) -> str:
@@ -447,29 +460,26 @@ class Guide:
         return "this same run" if self.file is None else self.file
 
 
-@dataclass(frozen=True)
-class ProgramInfo:
+class ProgramInfo(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Which program ran."""
 
     file: str
     sha256: str
     machine: MachineKind
-    arguments: tuple[str, ...] = ()  # As text, undecodable bytes escaped
-    routines: int = 0  # How many routines it has, entered or not
+    arguments: tuple[str, ...] = written(())  # As text, undecodable bytes escaped
+    routines: int = written(0)  # How many routines it has, entered or not
     # What it had loaded, if it is dynamically linked
-    modules: tuple[Module, ...] = field(default=(), metadata=RARE)
+    modules: tuple[Module, ...] = ()
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True, forbid_unknown_fields=True):
     """Which simprof measured: its version, and that of its cost model."""
 
     simprof: str
     cost_model: str
 
 
-@dataclass(frozen=True)
-class RunMeasurement:
+class RunMeasurement(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One run (or several, merged) of one program under one scheme."""
 
     program: ProgramInfo
@@ -484,38 +494,39 @@ class RunMeasurement:
     counts: Mapping[str, int]
     # By address. A routine without activations has counts of zero.
     routines: tuple[RoutineProfile, ...]
-    warnings: tuple[str, ...] = ()  # What the reader of the numbers must know, a line each
-    partial: bool = False  # The run was cut short, so that this is a profile of its beginning.
+    warnings: tuple[str, ...] = written(())  # What the reader of the numbers must know, a line each
+    # Whether the run was cut short, so that this is a profile of its beginning
+    partial: bool = written(False)
     # Block start address -> source line, where the program has line information
-    lines: Mapping[int, SourceLine] = field(default_factory=dict)
-    runs: int = 1  # How many runs were merged
+    lines: Mapping[int, SourceLine] = written({})
+    runs: int = written(1)  # How many runs were merged
     # What the scheme takes, by name: `counter_bytes`, `snippets` (instrumentation sites),
     # `code_bytes` (theirs, without run-time routines), and where it writes a trace `trace_bits` and
     # `minimal_trace_bits` (with witnesses of as few bits as their number allows), `address_bits`
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = written({})
     # What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and where a
     # path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
     # `undercounted_blocks` (`measures.Attribution`). What an edge profile of another run says has a
     # name of its own: `inferred_cold_paths`, `inferred_overcounted_paths`.
-    lost: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = written({})
     # System calls that were refused because simprof lacks the service, by name
-    refused_calls: tuple[RefusedCalls, ...] = ()
+    refused_calls: tuple[RefusedCalls, ...] = written(())
     # What was executed in each calling context, where that was asked for
-    call_tree: CallTree | None = None
+    call_tree: CallTree | None = written(None)
     # The program's threads, where it had more than one
-    threads: tuple[ThreadInfo, ...] = field(default=(), metadata=RARE)
+    threads: tuple[ThreadInfo, ...] = ()
     # The edge profile that guided the scheme, where one did
-    guide: Guide | None = field(default=None, metadata=RARE)
-    origin: Origin | None = field(default=None, metadata=RARE)  # Which simprof measured
+    guide: Guide | None = None
+    origin: Origin | None = None  # Which simprof measured
     # Of the file that was its standard input; None: that was simprof's own.
-    input_sha256: str | None = field(default=None, metadata=RARE)
+    input_sha256: str | None = None
     # How good the profile is, where a true one of the same run judges it
-    quality: Quality | None = field(default=None, metadata=RARE)
+    quality: Quality | None = None
     # Of `pp`: how good as a path profile the edge profile of the same run is
-    edge_quality: Quality | None = field(default=None, metadata=RARE)
+    edge_quality: Quality | None = None
     # What the run showed that the program's file does not: the fields of `recovery.Discoveries`, as
     # lists. The graphs follow from it and the file. None in profiles of earlier versions.
-    discoveries: Mapping[str, Any] | None = field(default=None, metadata=RARE)
+    discoveries: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""
@@ -564,13 +575,12 @@ def _begun(routine: tuple[int, str], counts: Sequence[EdgeCount]) -> int:
     return unit_flow(cfg, [edge.count for edge in edges])
 
 
-@dataclass(frozen=True)
-class EdgeProfile:
+class EdgeProfile(Struct, frozen=True):
     """Edge counts by routine (address, name)."""
 
     routines: Mapping[tuple[int, str], tuple[EdgeCount, ...]]
     # The paths that were counted, where the scheme counts any
-    paths: Mapping[tuple[int, str], tuple[PathCount, ...]] = field(default_factory=dict, repr=False)
+    paths: Mapping[tuple[int, str], tuple[PathCount, ...]] = field(default_factory=dict)
 
     @property
     def unit_flow(self) -> int:

@@ -6,17 +6,17 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from pathlib import Path
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.values import dataclass
 
 LARGEST_SOURCE = 64 << 20  # Bytes of a source file; a larger one is not read
 
 
-@dataclass(frozen=True)
-class FoundProgram:
+class FoundProgram(Struct, frozen=True):
     """The program of a profile; where its file is not found `note` says why."""
 
     program: Program | None
@@ -59,8 +59,7 @@ def find_program(
     return FoundProgram(None, note)
 
 
-@dataclass(frozen=True)
-class SourceFiles:
+class SourceFiles(Struct, frozen=True):
     """Reads source files, those that have moved from where they are now."""
 
     # (directory when the program was compiled, directory now); the first that fits is used. Like

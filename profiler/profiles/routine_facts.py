@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import asdict
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts
 from simprof.profiler.plan.decoders import PathDecoder
@@ -21,7 +23,7 @@ def routine_facts(
     return {
         "name": cfg.name,
         "address": cfg.address,
-        **vars(graph),
+        **asdict(graph),
         "cut_edges": 0 if decoder is None else len(decoder.cut_edges),
         "table": CounterTable.NONE if plan is None else plan.table,
         "addressing": None if plan is None else plan.addressing,

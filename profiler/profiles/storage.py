@@ -10,23 +10,22 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from dataclasses import fields
 from pathlib import Path
+
+from msgspec import Struct
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT
 from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
 from simprof.profiler.profiles.output import write_atomically
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # Bytes within which the header of a trace, a recording or a counter file must end.
 LONGEST_HEADER = 1 << 26
 _SHOWN = 20  # bytes of a version in a message
 
 
-@dataclass(frozen=True)
-class FileFormat:
+class FileFormat(Struct, frozen=True):
     """A format of files whose first line is ``simprof-KIND VERSION``."""
 
     kind: str  # What such a file is: "profile", "trace".
@@ -100,7 +99,7 @@ def validate(measurement: RunMeasurement) -> None:
         loaded = from_bytes(to_bytes(measurement), "saved and loaded, it")
     except UsageError as error:
         raise AssertionError(str(error)) from error
-    for name in (each.name for each in fields(measurement)):
+    for name in measurement.__struct_fields__:
         same = getattr(measurement, name) == getattr(loaded, name)
         assert same, f"saved and loaded, its `{name}` is another"
 

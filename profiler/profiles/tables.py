@@ -25,13 +25,14 @@ from json.encoder import encode_basestring_ascii as quoted
 from types import MappingProxyType
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import EXIT, VertexName
 from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.profiles.codec import big_integers, parse_json
 from simprof.profiler.profiles.profile import BlockCount, PathCount, RoutineProfile, RunMeasurement
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
-from simprof.simulator.values import dataclass
 
 Cell = int | float | str | bool | None  # What a file has in one place of a table
 # What a row has: values whose text depends on the kind of their column.
@@ -61,8 +62,7 @@ LISTS = (ColumnKind.BLOCKS, ColumnKind.LINES, ColumnKind.POSITIONS)
 _ROWS_AT_ONCE = 4096
 
 
-@dataclass(frozen=True)
-class DataColumn:
+class DataColumn(Struct, frozen=True):
     """One column: its name, what its values are, and what they mean."""
 
     name: str
@@ -70,8 +70,7 @@ class DataColumn:
     meaning: str = ""
 
 
-@dataclass(frozen=True)
-class ProfileTable:
+class ProfileTable(Struct, frozen=True):
     """A table: the rows have one value a column."""
 
     name: str
@@ -328,8 +327,7 @@ def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
     return dict(counts)
 
 
-@dataclass(frozen=True)
-class LoopName(VertexName):
+class LoopName(VertexName, frozen=True):
     """The name of a collapsed loop among the blocks of a path: that of its head."""
 
     def __str__(self) -> str:
@@ -421,10 +419,8 @@ def _edge_rows(measurement: RunMeasurement, routine: RoutineProfile) -> Iterator
         yield edge.source, edge.target, *how, address, *_source_cells(line)
 
 
-class LoopIterations(PathCount):
+class LoopIterations(PathCount, frozen=True):
     """Iterations of a loop of one block that are on no path; they have no number."""
-
-    __slots__ = ()
 
 
 def listed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> tuple[PathCount, ...]:

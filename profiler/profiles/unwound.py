@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ENTRY, EdgeKind, VertexName
 from simprof.profiler.profiles.profile import EdgeCount, RoutineProfile

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block
@@ -16,7 +17,6 @@ from simprof.simulator.binary.dynamic import EARLIER, real_address
 from simprof.simulator.binary.program import Binding, Platform, Program, Range, joined
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
-from simprof.simulator.values import dataclass
 
 GET_CONTEXT = 0x91D0206E  # `ta 0x6e`
 
@@ -24,8 +24,7 @@ GET_CONTEXT = 0x91D0206E  # `ta 0x6e`
 # A program's code is in one piece, or nearly so; that of a dynamically linked one is in as many as
 # it has modules, and these may lie gigabytes apart. An image has all pieces one behind the other,
 # each two with one word between them that is no code, so that nothing runs from one into the next.
-@dataclass(frozen=True)
-class WordMap:
+class WordMap(Struct, frozen=True, dict=True):
     """Word index <-> address; the pieces are in ascending order in both."""
 
     # starts, ends: Address of the first word of each piece, and the one behind its last.
@@ -120,8 +119,7 @@ class CodeLists(NamedTuple):
     next_end: Sequence[int]
 
 
-@dataclass(frozen=True, eq=False)
-class CodeImage:
+class CodeImage(Struct, frozen=True, eq=False, dict=True):
     """Everything from the program's first instruction word to its last."""
 
     place: WordMap  # Where the words lie

@@ -25,12 +25,12 @@ which may open new code.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field
 from hashlib import blake2b
 from time import monotonic
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from simprof.profiler.recovery import exploration_kernel as k
@@ -39,7 +39,6 @@ from simprof.profiler.recovery.idioms import is_prologue, starts_leaf
 from simprof.profiler.recovery.routines import RoutineMap
 from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.decode import IS_CALL
-from simprof.simulator.values import dataclass
 
 # Why a transfer is not followed, by `exploration_kernel.REASON`.
 REASONS = (
@@ -57,8 +56,7 @@ _ADD_TO_O7 = 0x9E03E000  # add %o7, constant, %o7, without the constant
 _ROOM = 8  # Blocks due for each word, at most: it is entered, and two flows and a return lead to it
 
 
-@dataclass
-class Flow:
+class Flow(Struct):
     """Where control goes from the instruction that ends a block; word indices, -1 for none."""
 
     # `leaves` is true where it may leave the routine, or end: the block has an exit edge.
@@ -79,8 +77,7 @@ class Flow:
         return (i for i in (self.fall, self.taken, self.call_return, *self.switch) if i >= 0)
 
 
-@dataclass(frozen=True)
-class Hints:
+class Hints(Struct, frozen=True):
     """What runs have shown (see `recovery.Discoveries`), and `landing_points`, as word indices."""
 
     indirect_targets: Mapping[int, frozenset[int]]
@@ -92,8 +89,7 @@ class Hints:
     reentries: frozenset[int] = frozenset()  # Those of `entries` that are re-entries
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(Struct, frozen=True):
     """Where an indirect jump can go: all of `targets`, or back to the caller."""
 
     # Where that is not `proven`, the jump may go elsewhere, too.

@@ -16,11 +16,12 @@ What does this work is imported by it: a run of a program whose graphs are kept 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.packed import PackedGraphs
@@ -28,7 +29,6 @@ from simprof.profiler.recovery.code_image import CodeImage, build_code_image
 from simprof.profiler.recovery.return_addresses import point_shown, points_behind
 from simprof.simulator.binary.dynamic import EarlierBlock
 from simprof.simulator.binary.program import Module, Platform, Program, Range
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,8 +45,7 @@ Told = Callable[[int, int], None]  # Is told how many routines have been reached
 
 # What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
 # of a relocated stub); recovery is then done again.
-@dataclass(frozen=True)
-class Discoveries:
+class Discoveries(Struct, frozen=True, forbid_unknown_fields=True):
     """What runs of the program have shown beyond the static graphs. All are addresses."""
 
     indirect_targets: frozenset[tuple[int, int]] = frozenset()  # (indirect jump, its target)
@@ -64,14 +63,12 @@ class Discoveries:
 
     def merged(self, other: Discoveries) -> Discoveries:
         """Return everything that either has seen."""
-        names = [each.name for each in fields(self)]
-        both: dict[str, Any] = {n: getattr(self, n) | getattr(other, n) for n in names}
+        both = {name: value | getattr(other, name) for name, value in asdict(self).items()}
         late_words = dict(self.late_words) | dict(other.late_words)  # the later one counts
         return Discoveries(**both | {"late_words": frozenset(late_words.items())})
 
 
-@dataclass(frozen=True)
-class ProgramGraphs:
+class ProgramGraphs(Struct, frozen=True, dict=True):
     """The graphs of a program."""
 
     # A block's *global number* is `first_block[routine] + block id`.
@@ -81,9 +78,9 @@ class ProgramGraphs:
     routines: Sequence[ControlFlowGraph]
     code: CodeImage  # The code image; `block_at` has one entry for each of its words
     # int32: global number of the ordinary (non-slot) block that starts at the word, or -1.
-    block_at: NDArray[np.int32] = field(repr=False, compare=False)
+    block_at: NDArray[np.int32]
     # int64, one a routine: global number of its block 0.
-    first_block: NDArray[np.int64] = field(repr=False, compare=False)
+    first_block: NDArray[np.int64]
     # Addresses of indirect jumps whose targets only runs can show, sorted.
     unresolved_jumps: tuple[int, ...]
     # Addresses of calls and traps behind which nothing executes; their block has one edge, to EXIT.
@@ -93,6 +90,13 @@ class ProgramGraphs:
     # (address, reason) of transfers that we refuse to follow; their block has an edge to EXIT only.
     # A program that executes one cannot be profiled exactly there.
     irregular: tuple[tuple[int, str], ...]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether all is equal but the arrays, which follow from the rest."""
+        if not isinstance(other, ProgramGraphs):
+            return NotImplemented
+        names = set(self.__struct_fields__) - {"block_at", "first_block"}
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
     def __repr__(self) -> str:
         """Return which program it is and how large: all graphs would fill a screen many times."""
@@ -134,8 +138,7 @@ class ProgramGraphs:
         return int(holding[-1]) if len(holding) else -1
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     """What recoveries of one program found, for the next one to reuse where nothing changed."""
 
     # `jumps` is explained at `JumpResolver`, `graphs` at `PackedGraphs.reusing`; `code` is by late

@@ -19,9 +19,10 @@ import heapq
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from simprof.profiler.recovery.code_image import CodeImage
@@ -29,13 +30,11 @@ from simprof.profiler.recovery.exploration_kernel import NO_CODE, NOBODY
 from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
 from simprof.simulator.binary.dynamic import module_of
 from simprof.simulator.binary.program import Binding, Program, Symbol
-from simprof.simulator.values import dataclass
 
 _PREFERENCE = {Binding.GLOBAL: 0, Binding.WEAK: 1, Binding.LOCAL: 2}
 
 
-@dataclass(frozen=True)
-class Routine:
+class Routine(Struct, frozen=True):
     """A routine before its graph is known. `size` in bytes, 0 where no symbol tells it."""
 
     name: str

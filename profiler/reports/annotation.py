@@ -24,6 +24,8 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.code_counts import Branch, CodeCounts
 from simprof.profiler.profiles.codec import json_line
@@ -44,13 +46,11 @@ from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.disassembly import disassemble
-from simprof.simulator.values import dataclass
 
 AS_CODE = "routines of which no source line is known are shown as instructions"
 
 
-@dataclass(frozen=True)
-class SourceRow:
+class SourceRow(Struct, frozen=True):
     """A line of source. `text` is None where it cannot be read, `counts` where there is no code."""
 
     number: int
@@ -59,8 +59,7 @@ class SourceRow:
     placing: Placing = Placing.OWN
 
 
-@dataclass(frozen=True)
-class SourceView:
+class SourceView(Struct, frozen=True):
     """A source file, or a part of it; `inlined`: what was inlined of it, by address."""
 
     file: str
@@ -68,8 +67,7 @@ class SourceView:
     inlined: tuple[InlinedCounts, ...] = ()
 
 
-@dataclass(frozen=True)
-class CodeRow:
+class CodeRow(Struct, frozen=True):
     """An instruction."""
 
     address: int
@@ -83,16 +81,14 @@ class CodeRow:
     source: str | None
 
 
-@dataclass(frozen=True)
-class CodeView:
+class CodeView(Struct, frozen=True):
     """A routine, instruction by instruction."""
 
     code: CodeCounts
     rows: tuple[CodeRow, ...]
 
 
-@dataclass(frozen=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """What is shown of a profile, and what its reader must know."""
 
     counts: SourceCounts

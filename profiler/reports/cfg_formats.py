@@ -24,6 +24,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.interchange import vertex_attributes
 from simprof.profiler.profiles.documents import head
@@ -32,7 +34,6 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.reports.display import HEADING, UNFOLDED, brief, fold_lines
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.disassembly import Disassembler
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     import graphviz
@@ -167,8 +168,7 @@ def _draw(cluster: graphviz.Digraph, position: int, cfg: ControlFlowGraph) -> No
         cluster.edge(*ends, label=edge.kind.value, style=STYLES[edge.kind])
 
 
-@dataclass(frozen=True)
-class CountedGraph:
+class CountedGraph(Struct, frozen=True):
     """A routine's graph; `executions` by vertex id and `crossings` by edge id, where known."""
 
     cfg: ControlFlowGraph

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from simprof.profiler.code.codegen import (
     Emission,
     Piece,
@@ -31,7 +33,6 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Assembly, Instruction
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT
 from simprof.simulator.isa.disassembly import Disassembler
-from simprof.simulator.values import dataclass
 
 WHERE = {
     "source-end": "at the end of its source",
@@ -50,8 +51,7 @@ NO_ACTIONS = "nothing but the jump"
 RUNTIME_HEADING = "run-time routines that this code calls, the same for all its routines:"
 
 
-@dataclass(frozen=True)
-class InstrumentedRoutine:
+class InstrumentedRoutine(Struct, frozen=True):
     """What is shown of one routine."""
 
     number: int  # Of the routine among the recovered ones

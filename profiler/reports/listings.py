@@ -13,6 +13,8 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
@@ -35,7 +37,6 @@ from simprof.profiler.reports.run_text import helper_note, program_text
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 
 class Field(NamedTuple):
@@ -50,8 +51,7 @@ class Field(NamedTuple):
     shown: Callable[[Value], int | str] | None = None
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Rows of one of a profile's tables; `left_out`: how many rows `--top` has cut off."""
 
     measurement: RunMeasurement
@@ -64,8 +64,7 @@ class Listing:
         return self.table.name
 
 
-@dataclass(frozen=True)
-class RowChoice:
+class RowChoice(Struct, frozen=True):
     """Which rows are wanted, and in which order."""
 
     # routines, exclude: Globs for names of routines: only such, none such.

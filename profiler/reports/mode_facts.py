@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.measures import Attribution, Quality
 from simprof.profiler.profiles.profile import INFERRED, Guide, PathCount, RunMeasurement
 from simprof.profiler.profiles.tables import executed_paths
@@ -15,7 +17,6 @@ from simprof.profiler.reports.tables import CellAlignment, Table, columns, grid,
 from simprof.profiler.schemes.definition import Loss, ProfileKind
 from simprof.profiler.schemes.mode_options import measured_setting
 from simprof.profiler.schemes.registry import find
-from simprof.simulator.values import dataclass
 
 INSTRUCTION_BYTES = 4  # Every SPARC instruction is a word.
 # The name of a setting, and what it measured: a row of a comparison
@@ -126,8 +127,7 @@ def attribution(measurement: RunMeasurement) -> Attribution | None:
     return Attribution(flow, lost.get("overcounted_blocks", 0), lost.get("undercounted_blocks", 0))
 
 
-@dataclass(frozen=True)
-class PathShares:
+class PathShares(Struct, frozen=True):
     """Executions of paths by how they are known."""
 
     counted: int  # Each by a counter of its own; `different` of them and of the obvious ones.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.judged import JudgedProfile, compare_profiles
 from simprof.profiler.profiles.measures import HOT, MEASURES, PathFlow, Quality, quality
 from simprof.profiler.profiles.profile import RunMeasurement
@@ -14,7 +16,6 @@ from simprof.profiler.reports.display import plural, share
 from simprof.profiler.schemes.definition import JUDGE, ProfileKind
 from simprof.profiler.schemes.registry import find
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 
 def has_acyclic_paths(measurement: RunMeasurement) -> bool:
@@ -112,8 +113,7 @@ def in_percent(value: float | None) -> str:
     return "-" if value is None else share(value)
 
 
-@dataclass(frozen=True)
-class PairQuality:
+class PairQuality(Struct, frozen=True):
     """How good two profiles are."""
 
     truth: str  # "before", "after", or the file of a third profile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
 
+from simprof.profiler.profiles.codec import encode
 from simprof.profiler.profiles.documents import result_head, this_simprof
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import visible
@@ -41,7 +41,7 @@ def render_json(regenerated: Regenerated, calls: CallProfile | None = None) -> s
         },
     }
     if calls is not None:
-        answer["call_paths"] = asdict(calls)
+        answer["call_paths"] = encode(calls)
     return json.dumps(answer, indent=1) + "\n"
 
 

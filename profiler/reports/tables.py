@@ -14,13 +14,13 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field
 from enum import Enum
 from io import StringIO
 
+from msgspec import Struct, field
+
 from simprof.profiler.reports import display
 from simprof.profiler.reports.display import cells, fold_ranges, visible, whole
-from simprof.simulator.values import dataclass
 
 NAME_FLOOR = 16
 TEXT_FLOOR = 24  # Also of what is no whole number in a column of numbers: values by iteration.
@@ -36,16 +36,14 @@ class CellAlignment(Enum):
     TEXT = "text"
 
 
-@dataclass(frozen=True)
-class Styled:
+class Styled(Struct, frozen=True):
     """A text with its style: "bold", "red", ..., empty for none."""
 
     text: str
     style: str = ""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """The head of a column."""
 
     title: str
@@ -56,16 +54,14 @@ class Column:
 Value = int | str
 
 
-@dataclass(frozen=True)
-class ColumnWidths:
+class ColumnWidths(Struct, frozen=True):
     """How many cells a column takes."""
 
     floor: int  # At least: its numbers whole, its names shortened, its texts folded.
     natural: int  # Where there is room for everything in it.
 
 
-@dataclass(frozen=True)
-class ColumnPlace:
+class ColumnPlace(Struct, frozen=True):
     """A column of a line: which, how wide, and whether its long numbers have the short form."""
 
     column: int
@@ -175,8 +171,7 @@ Cell = Value | Styled
 Pieces = list[Styled]  # One line of output, in pieces of one style each
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """Text that is folded at the width that there is; `indent`: how far from the left."""
 
     pieces: tuple[Styled, ...]
@@ -202,8 +197,7 @@ def paragraph(*pieces: str | tuple[str, str], style: str = "", indent: int = 0) 
 BLANK = Paragraph((Styled(""),))
 
 
-@dataclass
-class Table:
+class Table(Struct):
     """Rows under heads; where it has no heads shown, a list of facts."""
 
     columns: tuple[Column, ...]

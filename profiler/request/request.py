@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import field, fields, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.request.weights import Weights
 from simprof.simulator.binary.program import Platform
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000
@@ -68,8 +70,7 @@ class Phase(StrEnum):
     MEASURING_CELLS = "measuring cells"
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a session is."""
 
     phase: Phase
@@ -103,34 +104,25 @@ def report_progress(
 OptionValue = str | int | float | bool  # Value of an option that a scheme declares
 
 
-@dataclass(frozen=True, init=False)
-class SchemeOptions:
-    """What shapes the instrumentation.
+class SchemeOptions(Struct, frozen=True):
+    """What shapes the instrumentation."""
 
-    `declared`: values of options that schemes declare (`schemes.definition.SchemeOption`), by name;
-    they become part of `own`. What is not given has the default that its scheme declares.
-    """
-
-    path_limit: int  # Routines with more potential paths are truncated (EPP 5.3).
-    weights: Weights | Path  # Source of edge weights; a path: a saved profile (`simprof run -o`).
-    table: TableChoice  # How path counters are kept
+    # Routines with more potential paths are truncated (EPP 5.3).
+    path_limit: int = DEFAULT_PATH_LIMIT
+    # Source of edge weights; a path: a saved profile (`simprof run -o`).
+    weights: Weights | Path = Weights.HEURISTIC
+    table: TableChoice = TableChoice.AUTO  # How path counters are kept
     # Saved profile that guides schemes which need one; None: that of a first run, same input.
-    edge_profile: Path | None
-    own: tuple[tuple[str, OptionValue], ...]  # The schemes' options that were given, by name
+    edge_profile: Path | None = None
+    # The options that schemes declare (`schemes.definition.SchemeOption`) and that were given, by
+    # name; the others have the defaults that are declared.
+    own: tuple[tuple[str, OptionValue], ...] = ()
 
-    def __init__(
-        self,
-        path_limit: int = DEFAULT_PATH_LIMIT,
-        weights: Weights | Path = Weights.HEURISTIC,
-        table: TableChoice = TableChoice.AUTO,
-        edge_profile: Path | None = None,
-        own: tuple[tuple[str, OptionValue], ...] = (),
-        **declared: OptionValue,
-    ) -> None:
-        every = tuple(sorted({**dict(own), **declared}.items()))
-        values = path_limit, weights, table, edge_profile, every
-        for each, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, each.name, value)
+    @classmethod
+    def of(cls, **values: Any) -> SchemeOptions:
+        """Return options with some values, of those that schemes declare, too."""
+        shared = {name: values.pop(name) for name in cls.__struct_fields__ if name in values}
+        return cls(**shared).having(**values)
 
     def given(self, name: str) -> OptionValue | None:
         """Return the value of a scheme's option, None where it was not given."""
@@ -142,8 +134,7 @@ class SchemeOptions:
         return replace(self, own=own)
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A mode with its options, under the name that reports give it ("tpp:cold=1:loop=1")."""
 
     name: str
@@ -154,8 +145,7 @@ class Setting:
 NO_SCHEME = Setting("edges", "edges", SchemeOptions())  # What every run counts, and nothing else
 
 
-@dataclass(frozen=True)
-class GuestOptions:
+class GuestOptions(Struct, frozen=True):
     """What the program sees of the world, and how much of it it may use."""
 
     root: Path  # Directory that the program may read
@@ -193,7 +183,7 @@ class GuestOptions:
     machine: Platform | None = None  # What the program must be for; None: whatever it is for.
     # Given what is about to be written to a terminal, or a line end where the program is about to
     # read from one; None: nobody wants to know.
-    before_output: Callable[[bytes], None] | None = field(default=None, repr=False, compare=False)
+    before_output: Callable[[bytes], None] | None = None
 
     @property
     def environment_strings(self) -> list[bytes]:
@@ -258,8 +248,7 @@ def path_below(path: Path, root: Path) -> bytes | None:
     return b"".join(b"/" + os.fsencode(part) for part in real.relative_to(top).parts)
 
 
-@dataclass(frozen=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Which routines are profiled; without anything said, all."""
 
     # Glob patterns; a routine is profiled if any matches its name. Empty: all are.
@@ -278,8 +267,7 @@ class Selection:
 ALL_ROUTINES = Selection()
 
 
-@dataclass(frozen=True)
-class ContextChoice:
+class ContextChoice(Struct, frozen=True):
     """What a run tells apart by calling context."""
 
     tree: bool = False  # Whether it makes a call tree
@@ -291,8 +279,7 @@ class ContextChoice:
     follow: str | None = None
 
 
-@dataclass(frozen=True)
-class RunRequest:
+class RunRequest(Struct, frozen=True):
     """One run of one program under one scheme."""
 
     program: Path  # ELF file, as the user wrote it

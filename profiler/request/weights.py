@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import ClassVar
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
+from msgspec.structs import asdict
 
 LOOP_MULTIPLIER = 10.0  # How often each loop is taken to iterate (BL94, section 5)
 BETWEEN = "+"  # Between a name and its options: `:` and `,` are between settings and names
 
 
-@dataclass(frozen=True)
-class Guess:
+class Guess(Struct, frozen=True):
     """What an estimate takes for granted."""
 
     multiplier: float = LOOP_MULTIPLIER  # How often each loop iterates
@@ -96,9 +95,9 @@ def _number(option: str, value: str) -> float:
 
 
 def _written(given: Mapping[str, float]) -> Iterator[str]:
-    for each in fields(Guess):
-        if given.get(each.name, each.default) != each.default:
-            yield f"{each.name.replace('_', '-')}={given[each.name]:.15g}"
+    for name, default in asdict(Guess()).items():
+        if given.get(name, default) != default:
+            yield f"{name.replace('_', '-')}={given[name]:.15g}"
 
 
 Weights.HEURISTIC, Weights.UNIFORM = Weights("heuristic"), Weights("uniform")

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct, field
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.spilling import NO_SPILL, Spill
@@ -41,7 +41,6 @@ from simprof.profiler.rewriting.callers import looking
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Fixup, FixupKind, Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import RETURN_OFFSETS, TransferKind
-from simprof.simulator.values import dataclass
 
 # The bits of a word that say where a direct transfer goes
 FIELDS = {
@@ -56,8 +55,7 @@ ARITHMETIC = 2  # The highest two bits of arithmetic, `save` and `rd`
 _READ_PC = 5  # the state register that `rd %pc` names
 
 
-@dataclass(frozen=True)
-class ThunkCall:
+class ThunkCall(Struct, frozen=True):
     """A call of a thunk with the constant before it."""
 
     address: int  # Where the old call is; the constant is made before it and in its delay slot.
@@ -154,8 +152,7 @@ class Cause(StrEnum):
     DUMP = "writing-counters"  # The code that writes the counters
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """`instructions` more each time an edge is crossed or a block executed."""
 
     cause: Cause
@@ -391,8 +388,7 @@ class NotRewritableError(Exception):
     """A routine cannot be copied with certainty; the text says why."""
 
 
-@dataclass
-class RoutineCopy:
+class RoutineCopy(Struct):
     """The copy of one routine."""
 
     # Its code; labels begin with the routine's number.
@@ -426,8 +422,7 @@ class RoutineCopy:
             raise NotRewritableError(f"control comes to {address:#x} in two ways that differ")
 
 
-@dataclass(frozen=True)
-class OldProgram:
+class OldProgram(Struct, frozen=True, dict=True):
     """What copies of its routines ask of a program."""
 
     recovered: ProgramGraphs

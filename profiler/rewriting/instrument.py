@@ -16,9 +16,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field, replace
 from functools import cached_property, partial
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
@@ -84,11 +86,9 @@ from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, 
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import RewritingError, UsageError
 from simprof.simulator.isa.assembler import Item, Label, Register, assign_labels
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class Basis:
+class Basis(Struct, frozen=True, dict=True):
     """A program as it is known before it is instrumented, whatever the scheme."""
 
     recovered: ProgramGraphs  # Its graphs
@@ -150,8 +150,7 @@ class Basis:
         )
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct, frozen=True):
     """What is to be instrumented."""
 
     basis: Basis  # The program
@@ -172,22 +171,21 @@ _TOLD = 64  # routines after which progress is told
 _CALL_ENTRY = 32  # bytes that the address of a call takes in the header, at most
 
 
-@dataclass(frozen=True)
-class Instrumented:
+class Instrumented(Struct, frozen=True):
     """An instrumented program."""
 
     program: ProgramInfo  # What was instrumented
-    file: bytes = field(repr=False)  # The ELF file
+    file: bytes  # The ELF file
     # The routines' copies, and the routines that were left alone
-    copies: Copies = field(repr=False)
+    copies: Copies
     # codes, placed: Routine number -> its code, and its plan with the places of its counters; of
     # routines that were not left alone.
-    codes: Mapping[int, RoutineCode] = field(repr=False)
-    placed: Mapping[int, PlacedPlan] = field(repr=False)
+    codes: Mapping[int, RoutineCode]
+    placed: Mapping[int, PlacedPlan]
     # memory, header: What the program maps and writes.
-    memory: StartMemory = field(repr=False)
-    header: bytes = field(repr=False)
-    rewritten: Rewritten = field(repr=False)  # Where everything is
+    memory: StartMemory
+    header: bytes
+    rewritten: Rewritten  # Where everything is
     # The names of the routines that were left alone, and why each was
     left_names: tuple[tuple[str, str], ...] = ()
     # Registers that the program keeps values in across calls: no added code uses them.

@@ -39,8 +39,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members, save_smallest_frame
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
@@ -66,7 +68,6 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, simm13
 from simprof.simulator.isa.effects import ICC
-from simprof.simulator.values import dataclass
 
 BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _ANNUL = 1 << 29
@@ -143,8 +144,7 @@ MOST_TABLE_BYTES = 1 << 22  # Of all tables of a routine: all code must be in re
 _NEVER = Instruction(".word 0", 0)
 
 
-@dataclass(frozen=True)
-class _Jump:
+class _Jump(Struct, frozen=True):
     """A jump of the routine whose targets are known."""
 
     # block, address: Where it is.
@@ -153,8 +153,7 @@ class _Jump:
     ways: Mapping[int, str]  # Old address -> label to which it leads
 
 
-@dataclass(frozen=True)
-class _Registers:
+class _Registers(Struct, frozen=True):
     """What code in place of a jump uses."""
 
     moved: Register  # The register of the jump that is changed

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cached_property
 from glob import escape
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.code.pricing import added, stream_sizes, trace_sizes
 from simprof.profiler.plan.plan import POOL_START
@@ -39,7 +41,6 @@ from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
 from simprof.profiler.trace import format as traces
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.values import dataclass
 
 _LOWER = (256, 512, 1024, 2048)  # Bytes
 _HIDDEN = "only the run shows that it is a routine"
@@ -140,8 +141,7 @@ class Modes:
         return trace
 
 
-@dataclass
-class _Trial:
+class _Trial(Struct, dict=True):
     """What is known of one mode while its program is run."""
 
     counted: CountedRun

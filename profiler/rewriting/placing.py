@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import Emission, Piece, PieceKind
 from simprof.profiler.code.context import RoutineContext

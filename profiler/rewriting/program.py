@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
+
+from msgspec import Struct
 
 from simprof.profiler.code.codegen import Emission, RoutineCode, Stub, emit
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
@@ -72,17 +73,15 @@ from simprof.simulator.isa.assembler import (
     linked_word,
 )
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True):
     """The new segment's code, and the words of the old code that change."""
 
     base: int  # Where the code begins
     code: bytes  # Its words, big-endian
-    labels: Mapping[str, int] = field(repr=False)  # What is where in it
-    patches: Mapping[int, int] = field(repr=False)  # Old address -> new word
+    labels: Mapping[str, int]  # What is where in it
+    patches: Mapping[int, int]  # Old address -> new word
 
 
 class LabelAddresses(dict[str, int]):
@@ -138,8 +137,7 @@ ALIGNMENT = 1024  # Of the table of conditions, which comes first
 _NOTHING = Emission({}, {}, ())
 
 
-@dataclass(frozen=True)
-class Copies:
+class Copies(Struct, frozen=True, dict=True):
     """The routines that were copied, and those that were left alone."""
 
     routines: Mapping[int, RoutineCopy]  # Routine number -> its copy

@@ -23,11 +23,12 @@ from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.scratch import die_with
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import EngineError, UnsupportedError, UsageError
 from simprof.simulator.isa.sparc import SIGNALS
-from simprof.simulator.values import dataclass
 
 COMPILERS = ("cc", "gcc", "clang")
 COMPILER_FLAGS = ("-O2", "-shared", "-fPIC")
@@ -158,8 +159,7 @@ FIXED = ("-seed", "1")
 STRING_ALIGNMENT = 64
 
 
-@dataclass(frozen=True)
-class QemuRun:
+class QemuRun(Struct, frozen=True):
     """What a program did under qemu-user."""
 
     # As a shell would see it on SPARC: 128 + `signal` where a signal killed the program.

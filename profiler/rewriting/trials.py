@@ -17,9 +17,10 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.request.request import (

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.profile import Ending, ProgramInfo
 from simprof.profiler.recovery.recovery import ProgramGraphs
@@ -22,14 +24,12 @@ from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.values import dataclass
 
 EMULATOR, QEMU = "emulator", "qemu"
 WAYS = (EMULATOR, QEMU)
 
 
-@dataclass(frozen=True)
-class ObservedRun:
+class ObservedRun(Struct, frozen=True):
     """What a run did to the outside, and how many instructions it executed."""
 
     status: int  # As a shell has it: the program's own, or 128 + signal.
@@ -57,8 +57,7 @@ class ObservedRun:
         return None
 
 
-@dataclass(frozen=True)
-class Left:
+class Left(Struct, frozen=True):
     """A routine that was left alone, why, and how many instructions it executed."""
 
     routine: str
@@ -66,8 +65,7 @@ class Left:
     instructions: int
 
 
-@dataclass(frozen=True)
-class ModeResult:
+class ModeResult(Struct, frozen=True):
     """What was found of one mode."""
 
     setting: Setting
@@ -97,8 +95,7 @@ class ModeResult:
         return self.base + self.added + sum(self.rewriting.values())
 
 
-@dataclass(frozen=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The results of all modes.
 
     `skipped` is what cannot be run or counted here, and why; `ending` how the original ended.
@@ -122,8 +119,7 @@ class Verification:
         return not any(mode.not_compared for mode in self.modes)
 
 
-@dataclass(frozen=True)
-class OtherRoutine:
+class OtherRoutine(Struct, frozen=True):
     """A routine that the run has on another graph."""
 
     # Its number in the graphs that a program is instrumented on; None: they lack it.
@@ -132,8 +128,7 @@ class OtherRoutine:
     instructions: int  # How many of its own instructions were executed
 
 
-@dataclass(frozen=True)
-class CountedRun:
+class CountedRun(Struct, frozen=True):
     """A run of the original."""
 
     # The run, with the graphs and routine numbers of the instrumented program. `events` and

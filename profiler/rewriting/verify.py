@@ -17,11 +17,12 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, RunRequest, Setting, report_progress

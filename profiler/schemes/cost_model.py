@@ -8,6 +8,8 @@ from functools import cache
 from itertools import chain, product
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from simprof.profiler.code.codegen import Snippet
 from simprof.profiler.code.cost_samples import (
     SAMPLES,
@@ -34,7 +36,6 @@ from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.registry import OWN
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import AssemblyError, Instruction, Item, Label, Register
-from simprof.simulator.values import dataclass
 
 # Costs are counted in generated code, so the model is that code. It is generated for fixed samples
 # (`cost_samples`), and what comes out is digested part by part: the snippets of each kind of
@@ -45,8 +46,7 @@ GENERATION = 1  # Counts revisions of what costs mean (not of code, which the di
 _SHORT = 12
 
 
-@dataclass(frozen=True)
-class CostModel:
+class CostModel(Struct, frozen=True):
     """What prices the code of schemes."""
 
     generation: int  # `GENERATION`

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct, field
 
 from simprof.profiler.request.request import (
     CodeLayout,
@@ -26,7 +27,6 @@ from simprof.profiler.request.request import (
     TableChoice,
 )
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.code.cost_samples import Samples
@@ -71,8 +71,7 @@ JUDGE = "pp"  # Mode whose profile is the truth where a scheme names no other
 PLANNING = ("path_limit", "weights", "table")  # The common options that a planner of paths reads
 
 
-@dataclass(frozen=True)
-class SchemeOption:
+class SchemeOption(Struct, frozen=True):
     """An option of a scheme's own."""
 
     name: str  # Its name in `SchemeOptions`, in settings and in JSON
@@ -172,8 +171,7 @@ def plain(value: OptionValue) -> OptionValue:
     return str(value) if isinstance(value, str) else value
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """Something that a scheme can lose, and how reports say so."""
 
     name: str  # Its key in `Reading.lost`: a number of events
@@ -183,8 +181,7 @@ class Loss:
     of_paths: bool = False  # Whether reports also give it as a share of all path executions
 
 
-@dataclass(frozen=True)
-class PlanOrder:
+class PlanOrder(Struct, frozen=True):
     """What a planner is given."""
 
     cfg: ControlFlowGraph  # The routine
@@ -208,8 +205,7 @@ class PlanOrder:
         return tables.get(self.options.table)
 
 
-@dataclass(frozen=True)
-class StreamBuffer:
+class StreamBuffer(Struct, frozen=True):
     """A buffer that a scheme's code appends to, and a routine of its own writes when it is full."""
 
     # A rewritten program opens the file, says so in the buffer, and writes what is left at its end.
@@ -234,8 +230,7 @@ class StreamBuffer:
 ReadMemory = Callable[[int, int], bytes]  # (address, size in bytes) -> memory
 
 
-@dataclass(frozen=True)
-class OwnTable:
+class OwnTable(Struct, frozen=True):
     """Path counters that a run-time routine of a scheme's own keeps (`CounterTable.OWN`)."""
 
     # Numbers of path counters name what the routine counts, and what it executes follows from the
@@ -251,13 +246,12 @@ class OwnTable:
     read: Callable[[InstrumentationPlan, CounterLayout, ReadMemory], Mapping[int, int]]
 
 
-@dataclass(frozen=True)
-class SchemeCode:
+class SchemeCode(Struct, frozen=True):
     """A scheme's own SPARC code; the code of `plan.plan`'s actions is there already."""
 
     generators: Mapping[type, Generator] = field(default_factory=dict)  # Kind of action -> its code
     # Kind of action -> the samples that the cost model's digest is made of.
-    samples: Mapping[type, Sequence[Samples]] = field(default_factory=dict)
+    samples: Mapping[Any, Sequence[Samples]] = field(default_factory=dict)
     routines: tuple[Routines, ...] = ()  # Run-time routines that the code calls
     # For a machine, what is counted in these routines, by symbol, as text for the digest.
     routine_costs: Callable[[MachineKind], Iterator[tuple[str, str]]] = lambda machine: iter(())
@@ -273,8 +267,7 @@ class SchemeCode:
     table: OwnTable | None = None  # How it keeps the counters of OWN tables
 
 
-@dataclass(frozen=True, kw_only=True)
-class SchemeDefinition:
+class SchemeDefinition(Struct, frozen=True, kw_only=True):
     """One scheme."""
 
     mode: str  # Its name on command lines, in reports and in files

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
+
+from msgspec import Struct
 
 from simprof.profiler.profiles.profile import Option
 from simprof.profiler.request.likeness import alike
@@ -12,7 +13,6 @@ from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
 # share (`SchemeOption.shared`) are not among them: commands have these themselves. Settings of
@@ -20,8 +20,7 @@ from simprof.simulator.values import dataclass
 BEFORE_OPTION = ":"
 
 
-@dataclass(frozen=True)
-class ModeSetting:
+class ModeSetting(Struct, frozen=True):
     """A mode with values of its own options."""
 
     mode: str
@@ -29,7 +28,13 @@ class ModeSetting:
     own: tuple[tuple[str, OptionValue], ...]
     # What `read` reads as an equal value: the mode, and the options that make a difference.
     name: str
-    asked: tuple[str, ...] = field(default=(), compare=False)  # Names of options that were given
+    asked: tuple[str, ...] = ()  # Names of options that were given; not compared
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModeSetting) and self.name == other.name and self.own == other.own
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.own))
 
     @property
     def label(self) -> str:

@@ -9,9 +9,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.definition import (
@@ -23,7 +25,6 @@ from simprof.profiler.schemes.definition import (
     StateScope,
 )
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -43,8 +44,7 @@ RESERVED = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class BrokenScheme:
+class BrokenScheme(Struct, frozen=True):
     """A mode that cannot be used, and why: one line that names the distribution."""
 
     mode: str
@@ -115,7 +115,7 @@ def _faults(
     entry: EntryPoint, definition: object, taken: Mapping[str, SchemeOption]
 ) -> Iterator[str]:
     """Yield what is wrong with a definition."""
-    if lacking := [f.name for f in fields(SchemeDefinition) if not hasattr(definition, f.name)]:
+    if lacking := [n for n in SchemeDefinition.__struct_fields__ if not hasattr(definition, n)]:
         yield f"lacks {', '.join(lacking)} in {entry.value}"
         return
     if not isinstance(definition, SchemeDefinition):

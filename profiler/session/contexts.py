@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from simprof.profiler.code.pricing import RoutineCost, block_costs, part_cost
 from simprof.profiler.engine.lowering import Lowering
@@ -35,7 +36,6 @@ from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.counters import RoutineEvents, collect_events
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.engine.contexts import Array, ContextCounting, ContextCounts
@@ -98,8 +98,7 @@ def _no_such_routine(recovered: ProgramGraphs, option: str, name: str) -> UsageE
     )
 
 
-@dataclass(frozen=True)
-class CountedWindow:
+class CountedWindow(Struct, frozen=True):
     """The counts of a window, as those of a whole run."""
 
     calls: int  # How many calls of its routine it was
@@ -151,8 +150,7 @@ def _begun(
     return routine, *products.begun(routine, block, end.register, end.segments)
 
 
-@dataclass(frozen=True)
-class _Happening:
+class _Happening(Struct, frozen=True):
     """Something that happened in places of a routine: edges crossed, and what schemes did there."""
 
     edges: tuple[int, ...]  # By id in the routine

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from types import MappingProxyType
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from simprof.profiler.engine.lowering import Lowering
@@ -40,11 +40,9 @@ from simprof.profiler.request.errors import CountError
 from simprof.profiler.schemes.definition import own_table
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class UnfinishedSegment:
+class UnfinishedSegment(Struct, frozen=True):
     """Activations of a routine that ended early in the same way."""
 
     block: int  # The block in which they ended, by its id in the routine
@@ -53,8 +51,7 @@ class UnfinishedSegment:
     count: int  # How many activations these are
 
 
-@dataclass(frozen=True)
-class RoutineEvents:
+class RoutineEvents(Struct, frozen=True, dict=True):
     """What the run itself counted in one routine."""
 
     cfg: ControlFlowGraph
@@ -142,8 +139,7 @@ def collect_events(
 WRAP = 1 << 32  # The papers' counters have 32 bits
 
 
-@dataclass
-class _PathTotals:
+class _PathTotals(Struct):
     """What one scheme counted in one routine."""
 
     # Along segments, finished ones and the crossed part of others

@@ -18,14 +18,14 @@ from importlib import metadata
 from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.simulator.cpu import compiled, library
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class SystemCheck:
+class SystemCheck(Struct, frozen=True):
     """One thing looked at."""
 
     name: str
@@ -35,8 +35,7 @@ class SystemCheck:
     remedy: str | None = None  # What would make it right, one command where there is one
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """All checks, in order."""
 
     checks: tuple[SystemCheck, ...]

@@ -13,12 +13,13 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.automaton import Automaton
@@ -53,7 +54,6 @@ from simprof.profiler.session.scheme_runs import (
 from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Observer, RunResult
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.simulator.leon.machine import LeonMachine
@@ -147,8 +147,7 @@ class ExpectedEntries:
         return self._of(routine)[frozenset(inside)]
 
 
-@dataclass(frozen=True)
-class VariantPlans:
+class VariantPlans(Struct, frozen=True):
     """What the schemes of one run plan for the graphs that routines may turn out to have."""
 
     of: Callable[[int], Sequence[GraphVariant]]  # `ExpectedEntries.of`
@@ -204,8 +203,7 @@ def discoveries_of(
     )
 
 
-@dataclass(frozen=True)
-class ExecutionOptions:
+class ExecutionOptions(Struct, frozen=True):
     """What a run is to do besides executing the program."""
 
     persistent: bool = False  # Whether to go on to the end whatever the graphs lack
@@ -229,8 +227,7 @@ class ExecutionOptions:
     products: KeptProducts | None = None
 
 
-@dataclass(frozen=True)
-class EarlierProducts:
+class EarlierProducts(Struct, frozen=True):
     """What the schemes of a run did in routines in earlier sessions."""
 
     kept: KeptProducts
@@ -256,8 +253,7 @@ class EarlierProducts:
         return cfg.address, cfg.name, tuple(guides)
 
 
-@dataclass(frozen=True)
-class Unattributed:
+class Unattributed(Struct, frozen=True):
     """What was executed that is in no graph."""
 
     # transfers, instructions: Those that the graphs lack: where there are any, results warn.
@@ -277,8 +273,7 @@ class Unattributed:
         return cls(0, 0, instructions, counts.generated_entries())
 
 
-@dataclass(frozen=True)
-class ProgramRun:
+class ProgramRun(Struct, frozen=True):
     """A run, finished or given up."""
 
     # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
@@ -289,8 +284,7 @@ class ProgramRun:
     result: RunResult  # How the run ended
 
 
-@dataclass(frozen=True)
-class Counted(ProgramRun):
+class Counted(ProgramRun, frozen=True):
     """What a finished run has counted."""
 
     edge_counts: Array  # How often each edge was crossed: int64, by program-wide number
@@ -302,8 +296,7 @@ class Counted(ProgramRun):
     irregular: tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True)
-class ProgramExecution(ProgramRun):
+class ProgramExecution(ProgramRun, frozen=True):
     """What is emulated, until its counts are collected."""
 
     automaton: Automaton
@@ -372,8 +365,7 @@ class ProgramExecution(ProgramRun):
         return replace(self, recovered=recovered, schemes=schemes, index=GraphIndex(recovered))
 
 
-@dataclass
-class _GivingUp:
+class _GivingUp(Struct):
     """Ends a run soon after it has done something that the graphs lack, unless `persistent`."""
 
     persistent: bool

@@ -22,9 +22,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
@@ -47,7 +49,6 @@ from simprof.profiler.session.scheme_runs import (
     plan_name,
 )
 from simprof.simulator.binary.program import Program
-from simprof.simulator.values import dataclass
 
 Kept = TypeVar("Kept")
 
@@ -62,8 +63,7 @@ _RUN = "run-"
 # outside, and all that it was answered, was the same as then (`record`), so that it was the same
 # run. If not, everything begins again with what the file alone shows, and the next run so asked for
 # guesses nothing.
-@dataclass(frozen=True)
-class PastRun:
+class PastRun(Struct, frozen=True):
     """What is kept of a run."""
 
     discoveries: Discoveries  # What its graphs rest on
@@ -132,7 +132,7 @@ class BinaryMemory:
     def keep_graphs(self, recovered: ProgramGraphs, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries, without what the file has."""
         if self._files is not None:
-            graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
+            graphs = replace(recovered, program=None, code=None, block_at=None)
             self._keep(_graphs_of(discoveries), graphs)
 
     def recover(

@@ -7,11 +7,12 @@ options, ending, threads, warnings and source lines.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import unit_flow
@@ -45,7 +46,6 @@ from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, SchemeRun
 from simprof.simulator.binary.program import LineTable, Program, SourceLine
 from simprof.simulator.machine.running import RunResult
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.code.context import ProgramContexts
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from simprof.profiler.session.judging import Judging
 
 
-@dataclass(frozen=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """What the user asked for, as far as the results of the run repeat it."""
 
     file: Path  # The program, as the user wrote it
@@ -73,8 +72,7 @@ class Invocation:
         return tuple(argument.decode(errors="backslashreplace") for argument in self.arguments)
 
 
-@dataclass(frozen=True)
-class Observation:
+class Observation(Struct, frozen=True, dict=True):
     """A finished run, with everything that its schemes are measured by."""
 
     invocation: Invocation  # What was asked for
@@ -139,7 +137,7 @@ class Observation:
         """Let go of what measuring a routine took: its plans, and what is known of its code."""
         for scheme in self._all_schemes:
             scheme.forget(routine)
-        if "contexts" in vars(self):  # else nobody has asked for any
+        if "contexts" in self.__dict__:  # else nobody has asked for any
             self.contexts.forget(routine)
 
     @property
@@ -196,8 +194,7 @@ class Observation:
         return counts
 
 
-@dataclass(frozen=True)
-class SchemeComparison:
+class SchemeComparison(Struct, frozen=True):
     """Several schemes on one program."""
 
     measurements: tuple[RunMeasurement, ...]  # Of those not `refused`, in the order of the settings
@@ -210,7 +207,7 @@ class SchemeComparison:
     # program loads is among them, though it is no emulation.
     reasons: tuple[str, ...] = ()
     # Source lines of the program: brief measurements have none of their own.
-    lines: LineTable | None = field(default=None, compare=False)
+    lines: LineTable | None = None
     # Setting -> why it has no measurement: its counters do not fit their memory.
     refused: Mapping[Setting, str] = field(default_factory=dict)
 
@@ -297,7 +294,7 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
     path_limit = fields["path_limit"]
     if type(path_limit) is not int or path_limit < 1:
         raise ValueError(f"path limit {path_limit!r}")
-    return SchemeOptions(
+    return SchemeOptions.of(
         path_limit=path_limit,
         weights=source_of(weights),
         table=TableChoice(fields["table"]),

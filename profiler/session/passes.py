@@ -25,13 +25,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
 from enum import StrEnum
 from functools import partial
 from itertools import count
 from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
@@ -82,7 +84,6 @@ from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
 from simprof.simulator.stopping import Stopped
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.session.traces import TraceOrder
@@ -103,8 +104,7 @@ class Reason(StrEnum):
     ORDER = "order"  # that of all events is wanted: a trace, which a self-check regenerates
 
 
-@dataclass(frozen=True)
-class Study:
+class Study(Struct, frozen=True):
     """What stays the same through all passes."""
 
     invocation: Invocation  # How the run was asked for
@@ -153,8 +153,7 @@ class Study:
         return self.memory.recover(discoveries, known, told, program)
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """Passes under the same schemes; each is made because the graphs of the last were not right."""
 
     study: Study
@@ -172,8 +171,7 @@ class Stage:
     left_out: Mapping[Setting, frozenset[int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Runs:
+class Runs(Struct, frozen=True):
     """The runs of a program so far, and what they leave to the next one."""
 
     world: World  # That the program runs in

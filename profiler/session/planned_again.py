@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
@@ -32,14 +34,12 @@ from simprof.profiler.session.scheme_runs import EdgeCounts, Planner, saved_prof
 from simprof.profiler.trace.format import read_discoveries
 from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.simulator.binary.program import Program
 
 
-@dataclass(frozen=True)
-class PlannedRoutine:
+class PlannedRoutine(Struct, frozen=True):
     """A routine of a profile with its graph, and its plan and code where it has them."""
 
     cfg: ControlFlowGraph
@@ -47,8 +47,7 @@ class PlannedRoutine:
     code: RoutineCode | None = None
 
 
-@dataclass(frozen=True)
-class PlannedProgram:
+class PlannedProgram(Struct, frozen=True):
     """What could be made again of a profile."""
 
     recovered: ProgramGraphs  # The program's graphs

@@ -35,15 +35,15 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.scratch import die_with
 from simprof.simulator.errors import SimulatorError
-from simprof.simulator.values import dataclass
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """What comes in the place of an answer from a process that has died."""
 
     how: str  # "was ended by SIGSEGV"

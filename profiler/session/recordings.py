@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import known_sha256

@@ -8,6 +8,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from simprof.profiler.code.pricing import (
     KnownCosts,
     RoutineCost,
@@ -65,14 +67,12 @@ from simprof.profiler.session.observation import (
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.trace.format import discovery_fields
 from simprof.simulator.binary.program import SourceLine
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.session.self_check import SelfCheck
 
 
-@dataclass(frozen=True)
-class RoutineReading:
+class RoutineReading(Struct, frozen=True):
     """One scheme on one routine after the run."""
 
     definition: SchemeDefinition  # The scheme
@@ -337,8 +337,7 @@ def check_flow(observation: Observation) -> None:
         flow.check(events.cfg, events.edges, events.early, events.activations)
 
 
-@dataclass(frozen=True, slots=True)
-class RoutineResult:
+class RoutineResult(Struct, frozen=True):
     """What one scheme measured in one routine, and what that adds to its totals, by name."""
 
     profile: RoutineProfile

@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.paths import PathPiece
@@ -31,7 +33,6 @@ from simprof.profiler.schemes.registry import (
     make_plan,
     needs_unit_flow,
 )
-from simprof.simulator.values import dataclass
 
 
 class Graphs:
@@ -92,8 +93,7 @@ def _load_profile(sha256: str, path: Path) -> EdgeProfile:
     return profile.edge_profile()
 
 
-@dataclass(frozen=True)
-class EdgeCounts:
+class EdgeCounts(Struct, frozen=True, dict=True):
     """The edge profile of an earlier run."""
 
     # Graph -> its edge counts; None where there are none.

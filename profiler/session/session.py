@@ -18,9 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.cache_files import binaries
 from simprof.profiler.profiles.fingerprint import known_sha256

@@ -7,7 +7,8 @@ program is run once and recorded, and each process repeats the run under its mod
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory

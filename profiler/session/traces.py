@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
+
+from msgspec import Struct
 
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.walk import GraphIndex
@@ -15,16 +16,14 @@ from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.trace.format import TraceFile, TraceHeader, discovery_fields
 from simprof.profiler.trace.recorder import TraceRecorder
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 
-@dataclass
-class TraceOrder:
+class TraceOrder(Struct):
     """The trace of a run; each pass begins the file again."""
 
     path: Path
     invocation: Invocation
-    _file: TraceFile | None = field(default=None, init=False)
+    _file: TraceFile | None = None
 
     def discard(self) -> None:
         """Remove the file, if it is open: the run has failed."""

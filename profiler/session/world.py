@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
@@ -25,7 +27,6 @@ from simprof.simulator.linux.files import Host
 from simprof.simulator.linux.outside import LEAST_LIMIT, CallLog, RecordingHost
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Limits, Observer, RunResult
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.trace.recording_format import RecordingEnd
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 WINDOWS = 8
 
 
-@dataclass(frozen=True)
-class World:
+class World(Struct, frozen=True):
     """A program with all that it sees and may use; it can be run in it any number of times."""
 
     program: Program

@@ -18,13 +18,13 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import Block, EdgeKind
 from simprof.profiler.recovery.calls import call_sites
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
-from simprof.simulator.values import dataclass
 
 _K = TransferKind
 _CALLS = (_K.CALL, _K.INDIRECT_CALL, _K.JUMP_AND_LINK)
@@ -149,8 +149,7 @@ CallPath = tuple[int, ...]  # Routines by position
 NONE = -1
 
 
-@dataclass(frozen=True)
-class CallNumbering:
+class CallNumbering(Struct, frozen=True):
     """Numbers of the call paths of a call graph."""
 
     starts: Mapping[int, int]  # Routine at which paths begin -> value of its dummy edge
@@ -215,8 +214,7 @@ def _search(callees: Mapping[int, list[int]], root: int) -> tuple[list[int], set
     return order, back
 
 
-@dataclass(frozen=True)
-class CountedCallPath:
+class CountedCallPath(Struct, frozen=True):
     """A call path as reported."""
 
     routines: tuple[str, ...]  # Names, the first caller first
@@ -224,8 +222,7 @@ class CountedCallPath:
     entered: int  # Activations that it led to
 
 
-@dataclass(frozen=True)
-class CallProfile:
+class CallProfile(Struct, frozen=True):
     """The call paths of an execution."""
 
     potential: int  # Call paths of the call graph

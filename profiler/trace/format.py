@@ -27,28 +27,25 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from simprof.profiler.profiles.codec import RARE, decode, encode, parse_json
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from simprof.profiler.profiles.codec import decode, encode, parse_json
 from simprof.profiler.profiles.output import discard
 from simprof.profiler.profiles.profile import Option
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
 HEAD, TAIL = 7, 4  # Bytes of a frame before and behind its content
 CHECKPOINT_SPAN = 1 << 16  # Crossings between two checkpoints
 
 
-@dataclass(frozen=True)
-class TraceEvent:
+class TraceEvent(Struct, frozen=True, forbid_unknown_fields=True):
     """Control went where only the run tells: signals, non-local exits, early ends."""
 
     at: int  # Crossings before it
@@ -60,8 +57,7 @@ class TraceEvent:
     waiting: int  # Block in which its caller waits, -1 where no return by the graphs leads there
 
 
-@dataclass(frozen=True)
-class TraceEnd:
+class TraceEnd(Struct, frozen=True, forbid_unknown_fields=True):
     """Totals of a whole trace."""
 
     # crossings, digest: Edges crossed, and the digest of their numbers.
@@ -70,8 +66,7 @@ class TraceEnd:
     bits: int  # Of the token stream
 
 
-@dataclass(frozen=True)
-class TraceHeader:
+class TraceHeader(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a trace is of."""
 
     # file, sha256, machine, arguments: The program and its arguments.
@@ -82,8 +77,8 @@ class TraceHeader:
     mode: str  # "witness" or "bits"
     discoveries: Mapping[str, Any]  # The fields of `recovery.Discoveries`, as lists
     # What shaped its plans, and the digest of its input; unknown in traces of older versions.
-    options: Mapping[str, Option] | None = field(default=None, metadata=RARE)
-    input_sha256: str | None = field(default=None, metadata=RARE)
+    options: Mapping[str, Option] | None = None
+    input_sha256: str | None = None
 
 
 Tokens = Mapping[int, tuple[int, int]]  # Edge -> (value, width) of what crossing it writes
@@ -98,7 +93,7 @@ class FrameFile:
     _format: FileFormat
     _buffering = -1
 
-    def __init__(self, path: Path, header: DataclassInstance) -> None:
+    def __init__(self, path: Path, header: Struct) -> None:
         self._path = path
         text = json.dumps(encode(header), separators=(",", ":"), sort_keys=True)
         try:
@@ -111,7 +106,7 @@ class FrameFile:
             self.discard()
             raise
 
-    def close(self, end: DataclassInstance | None = None) -> None:
+    def close(self, end: Struct | None = None) -> None:
         """Write the end, if there is one, and close the file."""
         if end is not None:
             self._frame(b"Z", json.dumps(asdict(end), separators=(",", ":")).encode())
@@ -178,8 +173,7 @@ def _head_check(head: bytes) -> bytes:
     return (zlib.crc32(head) & 0xFFFF).to_bytes(2, "big")
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """A trace as far as its file goes."""
 
     header: TraceHeader  # What it is of
@@ -303,8 +297,8 @@ _WORDS = 1 << 32
 def discovery_fields(discoveries: Discoveries) -> dict[str, Any]:
     """Return discoveries as JSON has them; modules and re-entries only where there are some."""
     # For all headers that have them: those of traces, recordings and counter files.
-    sets: dict[str, frozenset[Any]] = vars(discoveries)
-    known = {name: list(map(encode, sorted(items))) for name, items in sets.items()}
+    sets: dict[str, frozenset[Any]] = asdict(discoveries)
+    known = {name: json.loads(json.dumps(encode(sorted(sets[name])))) for name in sets}
     if not discoveries.modules:
         del known["modules"], known["earlier"]
     if not discoveries.reentries:
@@ -315,8 +309,7 @@ def discovery_fields(discoveries: Discoveries) -> dict[str, Any]:
 def read_discoveries(given: Mapping[str, Any]) -> Discoveries:
     """Return the discoveries that `discovery_fields` wrote; what is not there is none."""
     # Raises ValueError if they are nothing of the kind.
-    none: dict[str, Any] = {each.name: [] for each in fields(Discoveries)}
-    found = decode(Discoveries, {**none, **given}, "discoveries")
+    found = decode(Discoveries, given, "discoveries")
     pairs = (*found.indirect_targets, *found.late_words)
     addresses = {*found.entries, *found.returning_calls, *found.reentries}
     addresses |= {each for pair in pairs for each in pair}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
 
 HOT = 0.001  # Share of all executions from which on a path is hot
 DELAYS = (1, 10, 50, 100, 1000)  # Executions of a head before it is predicted; Dynamo's is 50.
@@ -25,8 +25,7 @@ DELAYS = (1, 10, 50, 100, 1000)  # Executions of a head before it is predicted; 
 Path = tuple[int, ...]  # Blocks, in ascending order of their addresses
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """What NET has predicted of one execution, with one delay."""
 
     executions: int  # Of all paths

@@ -18,6 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import zstandard
+from msgspec import Struct
 
 from simprof.profiler.profiles.codec import decode, parse_json
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
@@ -26,14 +27,12 @@ from simprof.profiler.trace.format import FrameFile, FrameReader, check_counts, 
 from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.outside import PIECE, CallLog
 from simprof.simulator.machine.running import Reason
-from simprof.simulator.values import dataclass
 
 FORMAT = FileFormat("recording", version=4, option="simprof record", longest=LONGEST_HEADER)
 LEVEL = 6  # Of compression: higher ones take longer and save little
 
 
-@dataclass(frozen=True)
-class RecordedGuest:
+class RecordedGuest(Struct, frozen=True, forbid_unknown_fields=True):
     """What decides a run beside the program, its arguments and what the outside answers."""
 
     # name, file, shown, environment: As the program sees them, in hexadecimal: argv[0], the path of
@@ -63,8 +62,7 @@ class RecordedGuest:
             raise ValueError(f"a stack of {self.stack_size} bytes")
 
 
-@dataclass(frozen=True)
-class RecordingHeader:
+class RecordingHeader(Struct, frozen=True, forbid_unknown_fields=True):
     """What a recording is of."""
 
     # file, sha256, machine: The program.
@@ -81,8 +79,7 @@ class RecordingHeader:
             bytes.fromhex(argument)
 
 
-@dataclass(frozen=True)
-class RecordingEnd:
+class RecordingEnd(Struct, frozen=True, forbid_unknown_fields=True):
     """How a recorded run ended."""
 
     # calls, digest: How many calls the log has, and the digest of its bytes, in hexadecimal.

@@ -11,11 +11,12 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
@@ -38,7 +39,6 @@ from simprof.profiler.trace.format import (
 from simprof.profiler.trace.regeneration_kernel import Tables
 from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 Array = npt.NDArray[np.int64]
 Sink = Callable[[Array], None]  # Receives the next executed blocks, by program-wide number
@@ -49,8 +49,7 @@ _STACK = 1 << 12
 _MASK = (1 << 64) - 1
 
 
-@dataclass(frozen=True)
-class Regeneration:
+class Regeneration(Struct, frozen=True):
     """What became of a trace."""
 
     # blocks, crossings, bits: Executed blocks regenerated, edges crossed, bits of the trace read.
@@ -342,8 +341,7 @@ def _choices(cfg: ControlFlowGraph, tokens: Tokens, block: int) -> dict[int, int
 BlockSink = Callable[[ProgramGraphs, Array], None]
 
 
-@dataclass(frozen=True)
-class Regenerated:
+class Regenerated(Struct, frozen=True):
     """What `simprof read` reports."""
 
     # trace, program: The trace and the program file.

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
 
 _GUARD = -(
     1 << 62
@@ -27,8 +27,7 @@ _GUARD = -(
 _START = 0
 
 
-@dataclass(frozen=True)
-class Grammar:
+class Grammar(Struct, frozen=True, dict=True):
     """A grammar whose start, rule 0, makes one sequence."""
 
     # By rule: its body, of terminals (0 and up) and of ~k for rule k. A rule uses rules with

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from msgspec import Struct
+
 from simprof.profiler.trace.sequitur import Grammar
-from simprof.simulator.values import dataclass
 
 Subpath = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class HotSubpath:
+class HotSubpath(Struct, frozen=True):
     """A subpath that is hot, while no part of it is."""
 
     symbols: Subpath
@@ -27,8 +27,7 @@ class HotSubpath:
     cost: int  # Of all occurrences together
 
 
-@dataclass(frozen=True)
-class _RuleEnds:
+class _RuleEnds(Struct, frozen=True):
     """The first and the last terminals that a rule makes, all of them where it is `whole`."""
 
     first: Subpath

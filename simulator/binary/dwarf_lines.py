@@ -23,6 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from simprof.simulator.binary.debug_info import (
     opened,
     read_debug_info,
@@ -30,7 +32,6 @@ from simprof.simulator.binary.debug_info import (
     top_attributes,
 )
 from simprof.simulator.binary.program import LineRows, Range
-from simprof.simulator.values import dataclass
 
 MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
 
@@ -188,8 +189,7 @@ class FileEntry(NamedTuple):
     directory: int
 
 
-@dataclass(frozen=True)
-class LineHeader:
+class LineHeader(Struct, frozen=True):
     """What the header of a line program says."""
 
     version: int  # of DWARF
@@ -277,8 +277,7 @@ _MAX_LEB128 = 10  # bytes of a 64-bit number
 _LONGEST_ADDRESS = 8  # bytes
 
 
-@dataclass(frozen=True)
-class Encoding:
+class Encoding(Struct, frozen=True):
     """What a line program's header says about its opcodes."""
 
     line_base: int
@@ -347,8 +346,7 @@ class Cursor:
         return name
 
 
-@dataclass
-class _LineState:
+class _LineState(Struct):
     address: int = 0
     file: int = 1
     line: int = 1

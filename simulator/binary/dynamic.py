@@ -12,9 +12,10 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePath
+
+from msgspec.structs import replace
 
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import (

@@ -9,7 +9,7 @@ import struct
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_GNU_STACK = 1, 2, 3, 6, 0x6474E551
 PF_X, PF_W, PF_R = 1, 2, 4
@@ -19,8 +19,7 @@ R_SPARC_JMP_SLOT = 21
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC, STT_REGISTER = 0, 1, 2, 10, 13
 
 
-@dataclass(frozen=True)
-class RecordFormats:
+class RecordFormats(Struct, frozen=True):
     """`struct` formats of one ELF class; the order of fields differs between the classes."""
 
     header: struct.Struct
@@ -106,8 +105,7 @@ class SectionHeader(NamedTuple):
 
 # Headers as they stand in a file; `elf_writer` decides where contents lie. Only files that
 # `elf.load` has accepted are read into one.
-@dataclass(frozen=True)
-class ElfImage:
+class ElfImage(Struct, frozen=True):
     """What a file says about itself, and the file."""
 
     is64: bool

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.simulator.binary import elf_records as records
 from simprof.simulator.binary.elf_records import ElfImage, ProgramHeader, SectionHeader, read_image
 from simprof.simulator.binary.program import PAGE_SIZE, Program, page_up
 from simprof.simulator.errors import RewritingError
-from simprof.simulator.values import dataclass
 
 # Bytes at the beginning of the new segment that headers take; code starts behind them.
 HEADER_ROOM = 1024
@@ -28,8 +29,7 @@ HEAP_SECTION = b".simprof.heap"  # name of the section that ends where the heap 
 MARK = SECTION + b"\0\0\0"
 
 
-@dataclass(frozen=True)
-class FileLayout:
+class FileLayout(Struct, frozen=True):
     """Where in the new file things lie."""
 
     new: ProgramHeader

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.simulator.binary.debug_info import opened, read_debug_info, top_attributes
 from simprof.simulator.binary.dwarf_lines import LinePrograms
 from simprof.simulator.binary.program import Program, Range
-from simprof.simulator.values import dataclass
 
 # Entries of .debug_info that are looked at for inlined copies: some seconds of pyelftools.
 MOST_ENTRIES = 200_000
@@ -24,8 +25,7 @@ _LONGEST_CHAIN = 4  # a copy's origin, and the declaration that the origin speci
 _LEVEL = re.compile(r"(?:^|\s)-O(\S*)")
 
 
-@dataclass(frozen=True)
-class InlinedCopy:
+class InlinedCopy(Struct, frozen=True):
     """The code of a routine within another one."""
 
     name: str  # Of the routine that was inlined, as its author wrote it
@@ -37,8 +37,7 @@ class InlinedCopy:
     call_line: int  # Line of the call that it stands for; 0 where it is unknown.
 
 
-@dataclass(frozen=True)
-class Inlining:
+class Inlining(Struct, frozen=True):
     """`optimised`: code of units that were optimised; `copies`: all inlined ones, by entry."""
 
     optimised: tuple[Range, ...] = ()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct, field
 
 PAGE_SIZE = 8192  # page size of Linux/SPARC64 in bytes
 
@@ -42,8 +41,7 @@ class Binding(StrEnum):
     LOCAL = "LOCAL"
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A PT_LOAD segment at its run-time address (load bias added)."""
 
     address: int
@@ -54,8 +52,7 @@ class Segment:
     executable: bool
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Struct, frozen=True):
     """Half-open address range [start, end) in bytes."""
 
     start: int
@@ -76,8 +73,7 @@ def joined(spans: Iterable[Range], gap: int = 1) -> list[Range]:
     return found
 
 
-@dataclass(frozen=True, order=True)
-class Module:
+class Module(Struct, frozen=True, order=True, forbid_unknown_fields=True):
     """A file that a dynamically linked program loads: its interpreter, or a library."""
 
     bias: int  # What is added to the file's addresses where it is loaded, in bytes
@@ -85,8 +81,7 @@ class Module:
     sha256: str  # Of its contents
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """A symbol at its run-time address; `size` in bytes, 0 where the file gives none."""
 
     name: str
@@ -96,16 +91,14 @@ class Symbol:
     is_function: bool
 
 
-@dataclass(frozen=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True, forbid_unknown_fields=True):
     """A line of source text."""
 
     file: str
     line: int
 
 
-@dataclass(frozen=True)
-class LineRows:
+class LineRows(Struct, frozen=True):
     """The rows of a line table, one for each stretch of code, by address."""
 
     starts: Sequence[int] = ()
@@ -120,6 +113,13 @@ class LineTable:
 
     def __init__(self, read: Callable[[], LineRows] = LineRows) -> None:
         self._read = read
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is a table, too: programs are equal by all else, and so are their lines."""
+        return isinstance(other, LineTable)
+
+    def __hash__(self) -> int:
+        return 0
 
     @cached_property
     def rows(self) -> LineRows:
@@ -145,8 +145,7 @@ class LineTable:
         return SourceLine(self.rows.names[self.rows.files[at]], self.rows.lines[at])
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """A loaded SPARC program."""
 
     path: Path
@@ -167,7 +166,7 @@ class Program:
     program_header_size: int = 0
     program_header_count: int = 0
     stack_executable: bool = False
-    lines: LineTable = field(default_factory=LineTable, compare=False, repr=False)
+    lines: LineTable = field(default_factory=LineTable)
     unwinding: tuple[Range, ...] = ()  # its tables for unwinding the stack (`.eh_frame`)
     interpreter: str | None = None  # of a dynamically linked program
     # Its own file and that of the interpreter, with which it starts. Once it is linked

@@ -10,10 +10,10 @@ from enum import IntFlag
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
-from simprof.simulator.values import dataclass
 
 REGION_SIZE: Final = 1 << 32
 MAX_REGIONS: Final = 60
@@ -54,8 +54,7 @@ class OutOfMemory(Exception):  # noqa: N818 - Linux names the condition so
     """The memory limit or the address space is used up (becomes ENOMEM)."""
 
 
-@dataclass(frozen=True)
-class Mapping:
+class Mapping(Struct, frozen=True):
     """A run of pages [start, end) with equal rights."""
 
     start: int
@@ -67,8 +66,7 @@ class Mapping:
 # after the program's data, the stack's top at 0x4000802000 (0x40802000 in 32-bit programs), other
 # mappings upwards from there (in 32-bit programs: downwards from below the stack). Only the stack
 # is larger.
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Where things go (addresses in bytes)."""
 
     limit_address: int

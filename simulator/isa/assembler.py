@@ -15,14 +15,15 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import TypeVar, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import LOADS_AND_STORES
-from simprof.simulator.values import dataclass
 
 MASK32 = 0xFFFFFFFF
 
@@ -92,16 +93,14 @@ class FixupKind(Enum):
     LO10 = "lo10"  # simm13 of or, add, jmpl, ld, st
 
 
-@dataclass(frozen=True)
-class Fixup:
+class Fixup(Struct, frozen=True):
     """`symbol`'s address goes into field `kind` when the instruction gets its place."""
 
     kind: FixupKind
     symbol: str
 
 
-@dataclass(frozen=True)
-class Instruction:
+class Instruction(Struct, frozen=True):
     """One instruction: assembler text and word; with a `fixup` the word's field is still 0."""
 
     text: str
@@ -356,8 +355,7 @@ def load_constant(
     return (*upper, *lower, up, arithmetic("or", rd, temporary, rd))
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(Struct, frozen=True):
     """A place in an item list."""
 
     name: str
@@ -366,8 +364,7 @@ class Label:
 Item = Instruction | Label
 
 
-@dataclass(frozen=True)
-class Assembly:
+class Assembly(Struct, frozen=True):
     """Linked code: `instructions[k]` is at `base + 4 * k`; `labels` gives addresses."""
 
     base: int

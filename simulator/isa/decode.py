@@ -12,9 +12,8 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
-
-from simprof.simulator.values import dataclass
 
 RETURN_OFFSETS = (8, 12)  # callers are resumed after the delay slot, or after it and `unimp`
 NOP = 0x01000000
@@ -59,8 +58,7 @@ HAS_DELAY_SLOT = _kinds(
 IS_CALL = _kinds(TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
 
 
-@dataclass(frozen=True, eq=False)
-class Transfers:
+class Transfers(Struct, frozen=True, eq=False):
     """Decoded transfers, one entry per instruction word."""
 
     kind: NDArray[np.uint8]  # uint8, a `TransferKind`

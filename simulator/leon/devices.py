@@ -6,6 +6,8 @@ import stat
 from collections.abc import Callable
 from typing import Final
 
+from msgspec import Struct
+
 from simprof.simulator.binary.program import Program
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
@@ -14,7 +16,6 @@ from simprof.simulator.isa.sparc import LOADS_AND_STORES
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.linux.outside import FileStatus
 from simprof.simulator.machine.faults import effective_address
-from simprof.simulator.values import dataclass
 
 UART_INTERRUPT: Final = 3
 TIMER_INTERRUPT: Final = 6
@@ -131,8 +132,7 @@ _OWN_INTERRUPTS: Final = 3 << 8  # each timer has one; they never freeze
 _ENABLE, _RESTART, _LOAD, _INTERRUPT, _IS_PENDING, _CHAIN = 1, 2, 4, 8, 16, 32
 
 
-@dataclass
-class _Timer:
+class _Timer(Struct):
     counter: int = 0  # at tick `since`
     reload: int = 0
     control: int = 0

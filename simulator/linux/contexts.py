@@ -5,7 +5,9 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault
 from simprof.simulator.cpu.cpu import Cpu
@@ -21,7 +23,6 @@ from simprof.simulator.linux.signals import (
     SignalInfo,
     SignalState,
 )
-from simprof.simulator.values import dataclass
 
 # Where handlers without a restorer return to: nothing is mapped there, so the machine notices.
 RETURN_ADDRESS_64 = (1 << 43) + 0x100000
@@ -41,8 +42,7 @@ UC_FP_ENABLED = 498
 SavedWindow = tuple[int, bytes]  # a window that could not be written, and its place on the stack
 
 
-@dataclass(frozen=True)
-class Interrupted:
+class Interrupted(Struct, frozen=True):
     """What was interrupted by a handler."""
 
     registers: Registers

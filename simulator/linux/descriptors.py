@@ -9,12 +9,13 @@ import itertools
 import stat
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from simprof.simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
 from simprof.simulator.linux.files import HostCalls
 from simprof.simulator.linux.outside import DirectoryEntry, FileStatus, moved
 from simprof.simulator.linux.process import RandomBytes
 from simprof.simulator.linux.sandbox import fail_if, failure
-from simprof.simulator.values import dataclass
 
 MAX_DESCRIPTORS = 1024  # RLIMIT_NOFILE
 PIPE_SIZE = 65536  # capacity of a pipe in bytes
@@ -226,8 +227,7 @@ class Text(OpenFile):
         return device_status("text")
 
 
-@dataclass
-class Pipe:
+class Pipe(Struct):
     """Bytes in flight, and whether its ends are open."""
 
     data: bytearray

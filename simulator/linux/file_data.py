@@ -7,7 +7,8 @@ import mmap
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from simprof.simulator.binary.program import PAGE_SIZE
 from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory, Protection
@@ -16,7 +17,6 @@ from simprof.simulator.linux.guest import Guest
 from simprof.simulator.linux.outside import USER
 from simprof.simulator.linux.sandbox import PROCESS_ID
 from simprof.simulator.linux.signals import SI_USER, SignalInfo
-from simprof.simulator.values import dataclass
 
 MAX_IO = 0x7FFF_E000  # most bytes that one call moves, as on Linux
 # Most bytes that are moved at a time. A pipe holds less, so that what is written to one at once
@@ -160,8 +160,7 @@ BY_NAME = frozenset("truncate truncate64 open openat openat2 creat".split())
 # The file itself is touched by the host's calls alone, which are recorded: before a system call
 # that reads or writes files, and where a mapping ends, what the program has changed in memory is
 # written to the file; after one that writes files, memory is read from the file again.
-@dataclass
-class Pages:
+class Pages(Struct, dict=True, weakref=True):
     """A file's pages in memory: those that are mapped."""
 
     memory: int
@@ -227,8 +226,7 @@ def _digest(page: bytes) -> bytes:
 _ZEROS = _digest(bytes(PAGE_SIZE))
 
 
-@dataclass(frozen=True)
-class SharedMapping:
+class SharedMapping(Struct, frozen=True):
     """A place where a file is mapped MAP_SHARED."""
 
     address: int

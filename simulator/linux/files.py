@@ -7,8 +7,10 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.simulator.linux.guest import RunInterrupted
 from simprof.simulator.linux.outside import (
@@ -29,14 +31,12 @@ from simprof.simulator.linux.sandbox import (
     failure,
 )
 from simprof.simulator.linux.streams import StandardStreams
-from simprof.simulator.values import dataclass
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWN_FILE = ("exe", "program")  # special names of the program's own file
 
 
-@dataclass
-class _Open:
+class _Open(Struct):
     """An open handle. `descriptor` is -1 for directories that only the sandbox shows."""
 
     descriptor: int

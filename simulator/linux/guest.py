@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from simprof.simulator.cpu.address_space import AddressSpace
 from simprof.simulator.linux.signals import SignalInfo, SignalState
-from simprof.simulator.values import dataclass
 
 
 # A call that waits on the outside world (a terminal, a pipe) asks `Host.interrupted` ten times a
@@ -17,50 +18,43 @@ class RunInterrupted(Exception):  # noqa: N818 - nothing is wrong
     """A waiting system call was told to stop (budget or Ctrl-C); the run ends there."""
 
 
-@dataclass(frozen=True)
-class Returned:
+class Returned(Struct, frozen=True):
     """The call succeeded: %o0 = value, carry clear; %o1 = second where it is not None (`pipe`)."""
 
     value: int
     second: int | None = None
 
 
-@dataclass(frozen=True, order=True)
-class RefusedCall:
+class RefusedCall(Struct, frozen=True, order=True):
     """A system call whose service simprof lacks: its name, and the error that answers it."""
 
     name: str
     error: str
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The call failed: %o0 = a SPARC errno number, carry set."""
 
     errno: int
 
 
-@dataclass(frozen=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The call asks for a service that simprof lacks, and the run is to end there."""
 
     call: RefusedCall
 
 
-@dataclass(frozen=True)
-class Exited:
+class Exited(Struct, frozen=True):
     """The program ended itself; `status` is 0..255."""
 
     status: int
 
 
-@dataclass(frozen=True)
-class Replaced:
+class Replaced(Struct, frozen=True):
     """Registers, mask and pc are already set (sigreturn)."""
 
 
-@dataclass(frozen=True)
-class Waits:
+class Waits(Struct, frozen=True):
     """The call waits, while other threads run."""
 
     # It is over when it is given a result (`GuestThreads.wake`), or when it is performed again and
@@ -72,20 +66,17 @@ class Waits:
     restarts: bool = False
 
 
-@dataclass(frozen=True)
-class CallInterrupted:
+class CallInterrupted(Struct, frozen=True):
     """A signal has ended the wait: EINTR, or the trap is executed again behind the handler."""
 
     restarts: bool  # if the handler was installed with SA_RESTART
 
 
-@dataclass(frozen=True)
-class Yields:
+class Yields(Struct, frozen=True):
     """The call has returned 0, and other threads are to run first (sched_yield)."""
 
 
-@dataclass(frozen=True)
-class ThreadExited:
+class ThreadExited(Struct, frozen=True):
     """The thread has ended, and others go on; `status` is the process's if it was its first."""
 
     status: int

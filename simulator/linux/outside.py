@@ -10,14 +10,15 @@ import os
 import struct
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
 from enum import IntFlag
 from functools import partial
 from typing import IO, Any
 
+from msgspec import Struct
+from msgspec.structs import astuple
+
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 from simprof.simulator.linux.guest import RunInterrupted
-from simprof.simulator.values import dataclass
 
 USER = 1000  # user and group number of the program and of every file
 
@@ -138,8 +139,7 @@ _HEAD = struct.Struct(f"<II{_DIGEST}s")
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True)
-class LoggedCall:
+class LoggedCall(Struct, frozen=True):
     """One call to the outside: what was asked (as a digest) and what came back."""
 
     method: str
@@ -329,8 +329,7 @@ def moved(origins: Sequence[int], offset: int, whence: int) -> int:
 # by name. Modification times are the file's own, access and change times repeat them. Standard
 # output and error always look like a pipe; standard input looks like what it is, except that a
 # terminal looks like a pipe.
-@dataclass(frozen=True)
-class FileStatus:
+class FileStatus(Struct, frozen=True):
     """What stat tells; sizes in bytes, times in nanoseconds since 1970."""
 
     inode: int
@@ -347,15 +346,13 @@ class FileStatus:
         return -(-self.size // BLOCK_SIZE) * (BLOCK_SIZE // 512)
 
 
-@dataclass(frozen=True)
-class Special:
+class Special(Struct, frozen=True):
     """A file that the emulated kernel itself provides: "null", "fd/1", "exe", "maps", ..."""
 
     name: str
 
 
-@dataclass(frozen=True)
-class DirectoryEntry:
+class DirectoryEntry(Struct, frozen=True):
     """One name in a directory; `kind` is a DT_* number."""
 
     name: bytes

@@ -8,13 +8,14 @@ import os
 import struct
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from simprof.simulator.binary.dynamic import loaded_part, module_at
 from simprof.simulator.binary.program import PAGE_SIZE, Module, Program, Segment, page_up
 from simprof.simulator.cpu.address_space import AddressSpace, OutOfMemory, Protection
 from simprof.simulator.errors import ProgramFileError, UsageError
 from simprof.simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
 from simprof.simulator.linux.outside import USER
-from simprof.simulator.values import dataclass
 
 PARENT_ID = 1  # number of the emulated program's parent process
 HARDWARE_CAPABILITIES = 0x1F  # AT_HWCAP: flush, stbar, swap, muldiv, V9
@@ -55,16 +56,14 @@ class RandomBytes:
         return data[:count]
 
 
-@dataclass(frozen=True)
-class StackPlace:
+class StackPlace(Struct, frozen=True):
     """Where the stack may be: `size` bytes below `top`."""
 
     top: int
     size: int
 
 
-@dataclass(frozen=True)
-class StartState:
+class StartState(Struct, frozen=True):
     """What the first instruction sees."""
 
     entry: int  # Its address

@@ -11,8 +11,9 @@ from contextlib import suppress
 from enum import Enum, auto
 from pathlib import Path
 
+from msgspec import Struct
+
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 Parts = tuple[bytes, ...]  # components of a canonical absolute path; () is "/"
 PROCESS_ID = 1000  # the emulated program's process number
@@ -45,8 +46,7 @@ class Realm(Enum):
     SPECIAL = auto()
 
 
-@dataclass(frozen=True)
-class ResolvedPath:
+class ResolvedPath(Struct, frozen=True):
     """The end of a walk. Use as a context manager: it owns `directory`."""
 
     parts: Parts  # canonical path; the last component may be missing

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import field, replace
 from enum import IntEnum
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.simulator.isa.sparc import IGNORED_SIGNALS, STOP_SIGNALS
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class SignalAction:
+class SignalAction(Struct, frozen=True):
     """What rt_sigaction installs. `restorer` is the libc's address (the call's %o3)."""
 
     handler: int = 0  # 0 SIG_DFL, 1 SIG_IGN
@@ -48,8 +47,7 @@ def parse_sigset(data: bytes, is64: bool) -> int:
     return int(low | high << 32)
 
 
-@dataclass(frozen=True)
-class AlternateStack:
+class AlternateStack(Struct, frozen=True):
     """What sigaltstack sets. `flags` 2 (SS_DISABLE) where there is none."""
 
     address: int = 0
@@ -91,8 +89,7 @@ _FIRST_REAL_TIME = 32
 MOST_QUEUED = 1024  # signals that may wait
 
 
-@dataclass(frozen=True)
-class SignalInfo:
+class SignalInfo(Struct, frozen=True):
     """What siginfo says: `address` for faults, sender otherwise."""
 
     number: int
@@ -134,8 +131,7 @@ def _mask(queue: tuple[SignalInfo, ...]) -> int:
     return sum({1 << (info.number - 1) for info in queue})
 
 
-@dataclass(frozen=True)
-class ThreadSignals:
+class ThreadSignals(Struct, frozen=True):
     """What each thread has for itself: its mask, what is pending for it alone, its other stack."""
 
     blocked: int = 0
@@ -274,8 +270,7 @@ class SignalState:
         return action
 
 
-@dataclass(frozen=True)
-class Registers:
+class Registers(Struct, frozen=True):
     """The registers that a frame holds. `globals` and `outs` have eight each."""
 
     pc: int
@@ -291,8 +286,7 @@ class Registers:
     fprs: int
 
 
-@dataclass(frozen=True)
-class _Shape:
+class _Shape(Struct, frozen=True):
     """Offsets in bytes from the frame's start."""
 
     info: int

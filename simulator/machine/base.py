@@ -9,10 +9,10 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import Program
@@ -115,7 +115,7 @@ class BaseMachine(ABC):
             raise self._error
         assert self._ending is not None
         return RunResult(
-            **vars(self._ending),
+            **asdict(self._ending),
             instructions=self.instructions,
             seconds=seconds,
             cpu_seconds=cpu_seconds,

@@ -7,6 +7,7 @@ import mmap
 from collections.abc import Callable
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from simprof.simulator.binary.dynamic import loaded_part
@@ -18,13 +19,11 @@ from simprof.simulator.cpu.operations import as_executed
 from simprof.simulator.cpu.traps import MAX_CODE_RANGES
 from simprof.simulator.errors import UnsupportedError
 from simprof.simulator.machine.running import CodeBlock
-from simprof.simulator.values import dataclass
 
 _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
 
 
-@dataclass(frozen=True)
-class LoadedCode:
+class LoadedCode(Struct, frozen=True):
     """What a dynamically linked program has executed that its own file does not have."""
 
     modules: frozenset[Module]  # Its interpreter and its libraries

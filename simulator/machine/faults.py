@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.simulator.cpu.cpu import Cpu, MemoryAccess
 from simprof.simulator.cpu.traps import Trap
@@ -12,7 +14,6 @@ from simprof.simulator.isa.decode import simm13
 from simprof.simulator.isa.sparc import LOADS_AND_STORES
 from simprof.simulator.linux.signals import Signal, SignalInfo
 from simprof.simulator.machine.codewatch import is_reserved
-from simprof.simulator.values import dataclass
 
 
 def effective_address(cpu: Cpu, word: int) -> int:
@@ -136,8 +137,7 @@ def load_size(word: int) -> int:
     return _ALTERNATE_LOADS[_op3(word, 3)].size
 
 
-@dataclass(frozen=True)
-class FaultKind:
+class FaultKind(Struct, frozen=True):
     """The signal that a fault raises, its si_code, and what happened in words."""
 
     signal: Signal

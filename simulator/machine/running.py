@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from simprof.simulator.linux.guest import RefusedCall
-from simprof.simulator.values import dataclass
 
 
 class BlockPlace(NamedTuple):
@@ -52,8 +51,7 @@ class CodeBlock(NamedTuple):
     is_generated: bool
 
 
-@dataclass(frozen=True)
-class NativeHook:
+class NativeHook(Struct, frozen=True):
     """A block observer compiled to native code."""
 
     # Function pointer: `void(engine, uint64 address, uint32 size in bytes, void *user_data)`.
@@ -102,8 +100,7 @@ class Observer(Protocol):
         """The current thread has ended itself; another one goes on, or none."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Budgets: instructions, wall-clock seconds, bytes of accessible guest memory and of stack."""
 
     # The stack takes at most a quarter of the memory, and `address_space.STACK_SIZE` bytes.
@@ -119,8 +116,7 @@ Reason = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """The fault that ended a run."""
 
     signal: int
@@ -132,24 +128,21 @@ class Fault:
     origin: int | None = None
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The refused system call that ended a run, and the address of its trap."""
 
     call: RefusedCall
     pc: int
 
 
-@dataclass(frozen=True)
-class ThreadCount:
+class ThreadCount(Struct, frozen=True):
     """A thread, numbered from 1 in the order of their starts, and what it has executed."""
 
     number: int
     instructions: int
 
 
-@dataclass(frozen=True)
-class ThreadWait:
+class ThreadWait(Struct, frozen=True):
     """A thread that waits for ever: the system call, and the address of its trap."""
 
     number: int
@@ -157,8 +150,7 @@ class ThreadWait:
     pc: int
 
 
-@dataclass(frozen=True)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """How a run ended and what it took."""
 
     # A shell's: the program's own, 128 + signal, 124 for a spent budget or time limit, 130 for
@@ -192,8 +184,7 @@ class RunResult:
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
-@dataclass(frozen=True)
-class MachineEnding:
+class MachineEnding(Struct, frozen=True):
     """How a run ended."""
 
     status: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from simprof.simulator.cpu.cpu import Cpu
@@ -23,7 +24,6 @@ from simprof.simulator.linux.signals import (
 )
 from simprof.simulator.linux.syscalls import SystemCalls
 from simprof.simulator.machine.running import Observer, ThreadCount, ThreadWait
-from simprof.simulator.values import dataclass
 
 QUANTUM: Final = 100_000  # instructions that a thread may execute in one go, with seed 0
 SHORTEST: Final = 512
@@ -68,8 +68,7 @@ class Turns:
         return int.from_bytes(self._random.take(4), "big") % count
 
 
-@dataclass(frozen=True)
-class _Saved:
+class _Saved(Struct, frozen=True):
     """What a thread has for itself and others replace while it does not run."""
 
     processor: tuple[bytes, ...]
@@ -80,8 +79,7 @@ class _Saved:
     trap_pc: int
 
 
-@dataclass
-class _Thread:
+class _Thread(Struct):
     number: int  # As the program knows it
     saved: _Saved | None = None  # None while it runs
     instructions: int = 0  # That it had executed when it last stopped running
@@ -100,8 +98,7 @@ class _Thread:
         return self.number - PROCESS_ID + 1
 
 
-@dataclass
-class Threads:
+class Threads(Struct, dict=True):
     """All threads of one program; implements `guest.GuestThreads`. `seed`: See `Turns`."""
 
     cpu: Cpu
@@ -110,13 +107,13 @@ class Threads:
     clock: NDArray[np.int64]
     observer: Observer | None
     seed: int = 0
-    calls: SystemCalls = field(init=False)  # The program's system calls; set before it runs.
     events: int = 0  # System calls that threads have completed: what one that waits may wait for.
     is_alone: bool = True  # Whether there has never been a second thread
     trap_pc: int = 0  # address of the trap of the running thread's last system call
     deadline: int = 0  # Instructions of the whole program at which the current quantum is over
 
     def __post_init__(self) -> None:
+        self.calls: SystemCalls  # The program's system calls; set before it runs.
         self._turns = Turns(self.seed)
         self._running = _Thread(PROCESS_ID)
         self._alive = [self._running]

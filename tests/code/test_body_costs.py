@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.body_costs import BodyCost, body_cost, measured
 from simprof.profiler.code.codegen import generate
@@ -52,11 +52,11 @@ def varied(action: Action, chance: random.Random) -> Action:
         )
         return AddAccumulators(entered, compensated)
     given: Any = action
-    names = {field.name for field in fields(given)}.intersection(CONSTANTS)
+    names = set(given.__struct_fields__).intersection(CONSTANTS)
     changed = {name: chance.choice(LIMITS) for name in sorted(names)}
     if isinstance(action, CountPreferred):
         changed["bits"] = chance.choice(SHIFTS)
-    if "width" in {field.name for field in fields(given)}:
+    if "width" in given.__struct_fields__:
         changed = {name: abs(value) for name, value in changed.items()}
     varied_action: Action = replace(given, **changed)
     return varied_action

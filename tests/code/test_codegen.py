@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
 from simprof.profiler.code.hash_routine import HashTableModel, hash_costs

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.frames import FRAME_SLOTS, FrameState, Where

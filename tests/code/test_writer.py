@@ -45,8 +45,7 @@ LAYOUT = CounterLayout(ARRAYS_BASE, ARRAYS_BASE, words_base=WORDS)
 SPOIL, SPOIL_CODE = "spoil", RUNTIME_DATA - 0x400
 
 
-@dataclass(frozen=True)
-class Mix(Action):
+class Mix(Action, frozen=True):
     """`r[0] += r[1] + ...`, each `r[k] += k`; with `use` temporaries, and a call or condition."""
 
     use: int = 2

@@ -100,7 +100,7 @@ def test_options_of_schemes_reach_the_request(session: FakeSession, tmp_path: Pa
     ]  # fmt: skip
     simprof("run", *options_given, "a.elf")
     (request,) = session.requests
-    assert request.scheme == SchemeOptions(
+    assert request.scheme == SchemeOptions.of(
         cold=2.5,
         loop=100.0,
         cold_always=True,
@@ -110,7 +110,7 @@ def test_options_of_schemes_reach_the_request(session: FakeSession, tmp_path: Pa
     assert session.requests[-1].trace == tmp_path / "t"
     simprof("run", "--mode", "qpt:placement=edge-heuristic", "--registers=saved", "a.elf")
     placement, registers = VertexPlacement.EDGE_HEURISTIC, RegisterUse.SAVED
-    given = SchemeOptions(placement=placement, registers=registers)
+    given = SchemeOptions.of(placement=placement, registers=registers)
     assert session.requests[-1].scheme == given
 
 

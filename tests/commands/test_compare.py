@@ -7,10 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import simprof as simprof_api
 from simprof.profiler import cli
@@ -145,7 +145,7 @@ def test_an_edge_profile_of_other_input_loses_paths_and_says_so(
     elf, saved = fixture_elf("bench"), tmp_path / "p"
     cut = request_for(elf, quiet, "1", max_instructions=20_000)
     save(run_program(replace(cut, mode="edges")), saved)
-    scheme = SchemeOptions(edge_profile=saved, cold_always=True)
+    scheme = SchemeOptions.of(edge_profile=saved, cold_always=True)
     request = request_for(elf, quiet, "1", max_instructions=1_000_000)
     exact, stale = compare_program(request, settings(["pp", "tpp"], [], scheme)).measurements
     paths = exact.counts["path_increments"]

@@ -7,11 +7,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.trace.recording_format import Recording, RecordingFile

@@ -7,12 +7,12 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.graphs.cfg import EdgeKind

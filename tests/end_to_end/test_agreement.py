@@ -74,12 +74,14 @@ SETTINGS = {
         for mode in registry.modes()
         if mode not in ("edges", "qpt")
     },
-    "kiter-1": Setting("kiter-1", "kiter", SchemeOptions(iterations=1)),
-    "tpp-all": Setting("tpp-all", "tpp", SchemeOptions(cold=0, loop=0)),
-    "tpp-cold": Setting("tpp-cold", "tpp", SchemeOptions(cold=25, loop=0, cold_always=True)),
+    "kiter-1": Setting("kiter-1", "kiter", SchemeOptions.of(iterations=1)),
+    "tpp-all": Setting("tpp-all", "tpp", SchemeOptions.of(cold=0, loop=0)),
+    "tpp-cold": Setting("tpp-cold", "tpp", SchemeOptions.of(cold=25, loop=0, cold_always=True)),
     "uniform": Setting("uniform", "qpt2", SchemeOptions(weights=Weights.UNIFORM)),
     **{
-        f"qpt-{placement}": Setting(f"qpt-{placement}", "qpt", SchemeOptions(placement=placement))
+        f"qpt-{placement}": Setting(
+            f"qpt-{placement}", "qpt", SchemeOptions.of(placement=placement)
+        )
         for placement in VertexPlacement
     },
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.calls import BEYOND, TOP, CallTree, call_graph

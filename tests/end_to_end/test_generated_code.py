@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_trampolines(
     assert simulated.observation.result.instructions == log.instructions
     own = inside(path, log)
     assert log.sp is not None
-    without = replace(
+    without = dataclasses.replace(
         log, pc=log.pc[own], breaks=log.breaks[own], sp=log.sp[own], executed=log.executed[own]
     )
     check_profile(simulated, naive_profile(simulated, without))

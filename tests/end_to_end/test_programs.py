@@ -5,18 +5,19 @@ They are fetched and built once, as `simprof suite build` does, in its cache.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
@@ -172,7 +173,7 @@ def test_the_command_compares(
     assert "same" in capsys.readouterr().out
 
     def other(*arguments: Any) -> check_programs.Comparison:
-        return replace(compare(*arguments), differences=("output: other",))
+        return dataclasses.replace(compare(*arguments), differences=("output: other",))
 
     monkeypatch.setattr(check_programs, "compare", other)
     assert check_programs.main() == 1

@@ -12,11 +12,11 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.cache_files import VARIABLE, CacheFiles, is_wanted
 from simprof.profiler.profiles.profile import RunMeasurement

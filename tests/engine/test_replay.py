@@ -1,10 +1,10 @@
 """Schemes replayed on the segments of a run, against runs of their own."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
@@ -19,11 +19,11 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "bin"
 THRESHOLDS = ((0, 0), (5, 15), (20, 40))
 SETTINGS = (
     *(
-        Setting(f"tpp({cold},{loop})", "tpp", SchemeOptions(cold=cold, loop=loop))
+        Setting(f"tpp({cold},{loop})", "tpp", SchemeOptions.of(cold=cold, loop=loop))
         for cold, loop in THRESHOLDS
     ),
-    Setting("always", "tpp", SchemeOptions(cold=20, loop=40, cold_always=True)),
-    Setting("obvious", "tpp", SchemeOptions(count_obvious=True)),
+    Setting("always", "tpp", SchemeOptions.of(cold=20, loop=40, cold_always=True)),
+    Setting("obvious", "tpp", SchemeOptions.of(count_obvious=True)),
 )
 NAMES = ("v9/control", "v9/nonlocal", "v8/loops", "v8plus/signals")
 

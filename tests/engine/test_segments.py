@@ -37,10 +37,10 @@ SETTINGS = tuple(
         (
             SchemeOptions(),
             SchemeOptions(table=TableChoice.HASH, path_limit=20),
-            SchemeOptions(
+            SchemeOptions.of(
                 path_limit=5, cold=30, loop=40, cold_always=True, iterations=3, branches=2, skip=0.0
             ),
-            SchemeOptions(count_obvious=True, loop=100, skip=0.0),
+            SchemeOptions.of(count_obvious=True, loop=100, skip=0.0),
         )
     )
 )

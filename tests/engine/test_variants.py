@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from simprof.profiler.engine.players import Player
 from simprof.profiler.engine.segments import variants_of

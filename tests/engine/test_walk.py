@@ -7,9 +7,9 @@ name. Nothing runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.engine.walk import (
     BEGINNING,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import replace
 from statistics import fmean
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.suites.suite_file import load_suite

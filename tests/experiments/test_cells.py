@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import CounterSpace, ProgramContexts, generate
 from simprof.profiler.code.places import LayoutRule
@@ -93,7 +93,7 @@ def test_wrong_settings_are_one_line_errors(text: str) -> None:
 def test_settings_reach_the_scheme() -> None:
     found = parse("kiter:k=3:path-limit=60000").scheme()
     assert found.mode == "kiter"
-    assert found.options == SchemeOptions(iterations=3, path_limit=60000)
+    assert found.options == SchemeOptions.of(iterations=3, path_limit=60000)
     exact = parse("pp:weights=exact")
     assert exact.scheme(Path("x")).options.weights == Path("x")
     with pytest.raises(ValueError, match="edge profile"):
@@ -218,10 +218,10 @@ def test_path_keys_tell_paths_apart_whatever_the_counts() -> None:
     ]
     rows = path_rows([RoutinePaths(cfg, paths, [0] * 8)])
     assert len(rows) == len({row.key for row in rows}) == 3
-    doubled = [dataclasses.replace(path, count=2 * path.count) for path in paths]
+    doubled = [replace(path, count=2 * path.count) for path in paths]
     again = path_rows([RoutinePaths(cfg, doubled, [0] * 8)])
     assert [row.key for row in again] == [row.key for row in rows]
-    other = dataclasses.replace(cfg, address=0x200)
+    other = replace(cfg, address=0x200)
     moved = path_rows([RoutinePaths(other, paths, [0] * 8)])
     assert not {row.key for row in moved} & {row.key for row in rows}
 
@@ -230,7 +230,7 @@ def test_common_paths_are_weighted_by_the_reference_run() -> None:
     cfg = loop()
     both, alone = loop_path((0, 1, 4), "ABD", 2), loop_path((2, 5), "ACD", 3)
     reference = CellResult(paths=path_rows([RoutinePaths(cfg, [both, alone], [0] * 8)]))
-    more = dataclasses.replace(both, count=50)
+    more = replace(both, count=50)
     training = CellResult(paths=path_rows([RoutinePaths(cfg, [more], [0] * 8)]))
     found = common_paths(reference, training)
     assert (found.common, found.paths) == (1, 2)
@@ -407,8 +407,8 @@ def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> N
     )
     assert edges.base == edges.added == 0
     assert edges.timing.planning > 0 and edges.timing.generation > 0
-    assert dataclasses.replace(edges.timing, run=9.0) != edges.timing
-    assert dataclasses.replace(edges, timing=once.timing) == edges
+    assert replace(edges.timing, run=9.0) != edges.timing
+    assert replace(edges, timing=once.timing) == edges
 
 
 @pytest.mark.parametrize(
@@ -507,32 +507,32 @@ def test_keys_change_with_everything_that_decides_the_result(
         return row_key(job, Keys().key(job))
 
     seen = [key(job)]
-    assert key(dataclasses.replace(job)) == seen[0]
+    assert key(replace(job)) == seen[0]
     moved = tmp_path / "elsewhere"
     (tmp_path / "root").rename(moved)
-    given = dataclasses.replace(given, stdin=moved / "file", root=moved)
-    job = dataclasses.replace(job, given=given)
+    given = replace(given, stdin=moved / "file", root=moved)
+    job = replace(job, given=given)
     assert key(job) == seen[0], "where files are does not matter"
     cell = job.cell
     for other in (
-        dataclasses.replace(job, program=fixture_elf("sieve")),
-        dataclasses.replace(job, given=dataclasses.replace(given, arguments=("1",))),
-        dataclasses.replace(job, given=dataclasses.replace(given, environment=(("A", "1"),))),
-        dataclasses.replace(job, given=dataclasses.replace(given, stdin=None)),
-        dataclasses.replace(job, given=dataclasses.replace(given, root=None)),
-        dataclasses.replace(job, max_instructions=5),
-        dataclasses.replace(job, suite="micro"),
-        dataclasses.replace(job, cell=dataclasses.replace(cell, setting=setting("qpt2"))),
-        dataclasses.replace(job, cell=dataclasses.replace(cell, input="train")),
-        dataclasses.replace(job, cell=dataclasses.replace(cell, kind=CellKind.PLAN)),
-        dataclasses.replace(job, cell=dataclasses.replace(cell, build="v8plus-O2")),
+        replace(job, program=fixture_elf("sieve")),
+        replace(job, given=replace(given, arguments=("1",))),
+        replace(job, given=replace(given, environment=(("A", "1"),))),
+        replace(job, given=replace(given, stdin=None)),
+        replace(job, given=replace(given, root=None)),
+        replace(job, max_instructions=5),
+        replace(job, suite="micro"),
+        replace(job, cell=replace(cell, setting=setting("qpt2"))),
+        replace(job, cell=replace(cell, input="train")),
+        replace(job, cell=replace(cell, kind=CellKind.PLAN)),
+        replace(job, cell=replace(cell, build="v8plus-O2")),
     ):
         seen.append(key(other))
     (moved / "file").write_text("b")
     seen.append(key(job))
     made = provenance.versions()
     for change in ({"engine": "other"}, {"cost_model": "other"}, {"simprof": "other"}):
-        changed = dataclasses.replace(made, **change)
+        changed = replace(made, **change)
         monkeypatch.setattr(provenance, "versions", lambda changed=changed: changed)
         seen.append(key(job))
     assert len(set(seen)) == len(seen)

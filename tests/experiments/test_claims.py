@@ -6,10 +6,11 @@ import random
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.suites.sources import suites_directory
 from simprof.profiler.experiments.tables.catalogue import TABLES as OF_PAPERS

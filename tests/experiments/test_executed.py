@@ -6,11 +6,11 @@ import csv
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import (

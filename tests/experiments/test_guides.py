@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult, Job

@@ -6,13 +6,13 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.code import snippets_paths
@@ -559,7 +559,7 @@ def test_names_of_programs_tell_them_apart() -> None:
 def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
     profile = tmp_path / "p"
     profile.write_bytes(b"x")
-    options = SchemeOptions(
+    options = SchemeOptions.of(
         cold=2.5,
         loop=0.0,
         cold_always=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import shutil
@@ -18,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells import store as store_module
@@ -376,7 +376,7 @@ def test_what_is_written_in_part_is_not_there(
 
     def torn(work: Sequence[JobGroup]) -> Iterator[workers.Finished]:
         number, results = next(iter(run_here(work)))
-        yield number, (results[0], dataclasses.replace(results[1], base=1 << 70))
+        yield number, (results[0], replace(results[1], base=1 << 70))
 
     with pytest.raises(OverflowError):
         sweep(JobOrder(order.jobs[:2]), path, torn)
@@ -575,7 +575,7 @@ def test_results_of_another_simprof_are_not_taken_for_ones_own(
     path = tmp_path / "sweep.db"
     sweep(one, path, run_here)
     made = provenance.versions()
-    newer = dataclasses.replace(made, cost_model="2-feedfeedfeed")
+    newer = replace(made, cost_model="2-feedfeedfeed")
     monkeypatch.setattr(provenance, "versions", lambda: newer)
     assert sweep(one, path, run_here).reused == 0
     with Store(path, create=False) as store:

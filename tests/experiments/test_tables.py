@@ -9,12 +9,12 @@ import json
 import math
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import (

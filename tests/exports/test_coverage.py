@@ -8,10 +8,10 @@ import re
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.exports import coverage as coverage_module

@@ -6,10 +6,10 @@ import csv
 import io
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.exports.formats import FORMATS, FormatNeed, export, find

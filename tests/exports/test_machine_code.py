@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.exports.formats import export, find

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import replace
 
 import pandas as pd
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.exports.formats import export, find
 from simprof.profiler.exports.source import ExportSource

@@ -2,7 +2,6 @@ import json
 import random
 import re
 from collections import Counter
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ FIGURE_1: dict[str, Any] = {
 }  # fmt: skip
 
 
-SCHEME_OPTIONS = {field.name for field in fields(SchemeOptions)} - {"weights"}
+SCHEME_OPTIONS = set(SchemeOptions.__struct_fields__) - {"weights"}
 
 
 def write(tmp_path: Path, document: object) -> Path:
@@ -44,7 +43,7 @@ def write(tmp_path: Path, document: object) -> Path:
 
 def answer(tmp_path: Path, document: object, **options: Any) -> dict[str, Any]:
     scheme = {name: options.pop(name) for name in SCHEME_OPTIONS & set(options)}
-    chosen = AnalysisOptions(**options, scheme=SchemeOptions(**scheme))
+    chosen = AnalysisOptions(**options, scheme=SchemeOptions.of(**scheme))
     result = analyse_file(write(tmp_path, document), chosen)
     assert json.loads(json.dumps(result)) == result
     return result

@@ -29,7 +29,7 @@ PLAIN_FIELDS = {
 
 def answer(document: dict[str, Any], mode: str, **options: Any) -> dict[str, Any]:
     enumerate_paths = options.pop("enumerate", False)
-    chosen = AnalysisOptions(mode, enumerate_paths, None, SchemeOptions(**options))
+    chosen = AnalysisOptions(mode, enumerate_paths, None, SchemeOptions.of(**options))
     result = analyse(parse(document, "graph.json"), chosen)
     assert json.loads(json.dumps(result)) == result
     return result
@@ -274,7 +274,7 @@ def test_registers_have_no_effect_on_a_graph(capsys: pytest.CaptureFixture[str])
     """The command has no such option; who calls the function is told."""
     assert simprof(["explain", "graph.json", "--registers", "spilled"]) == 125
     assert "No such option '--registers'" in capsys.readouterr().err
-    spilled = SchemeOptions(registers=RegisterUse.SPILLED)
+    spilled = SchemeOptions.of(registers=RegisterUse.SPILLED)
     with pytest.raises(UsageError, match="registers=spilled has no effect on graphs"):
         analyse(parse(KITER_1, "graph.json"), AnalysisOptions(scheme=spilled))
 

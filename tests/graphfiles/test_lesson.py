@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser
 
 from simprof.profiler import cli
@@ -59,7 +59,7 @@ def step(made: Lesson, title: str) -> Step:
 
 @pytest.mark.parametrize("place", ["tree", "chord"])
 def test_exit_to_entry_is_shown_where_it_is(file: Path, place: str) -> None:
-    options = AnalysisOptions(scheme=SchemeOptions(exit_entry=RootEdge(place)))
+    options = AnalysisOptions(scheme=SchemeOptions.of(exit_entry=RootEdge(place)))
     answer = analyse_file(file, options)
     shown = step(lesson(answer), "Spanning tree")
     added = answer["static"].get("root_increment")
@@ -91,7 +91,7 @@ def test_loops_say_what_they_got(tmp_path: Path) -> None:
     edges = [each.split(">") for each in ends.split()]
     path = tmp_path / "loops.json"
     path.write_text(json.dumps({"entry": "A", "exit": "G", "edges": edges}))
-    options = AnalysisOptions(mode="kiter", scheme=SchemeOptions(iterations=4))
+    options = AnalysisOptions(mode="kiter", scheme=SchemeOptions.of(iterations=4))
     answer = analyse_file(path, options)
     acyclic = step(lesson(answer), "Paths without cycles")
     assert "spans several iterations: 4 at E." in acyclic.text
@@ -101,14 +101,14 @@ def test_loops_say_what_they_got(tmp_path: Path) -> None:
     assert (kinds["C", "B"], kinds["D", "D"], kinds["F", "E"]) == ("out", "out", "back")
     assert answer["routines"][0]["limited_loops"] == "B: 1 of 4 (irreducible)"
     assert "setf(itr) is" in step(lesson(answer), "Code").text
-    once = analyse_file(path, AnalysisOptions(mode="kiter", scheme=SchemeOptions(iterations=1)))
+    once = analyse_file(path, AnalysisOptions(mode="kiter", scheme=SchemeOptions.of(iterations=1)))
     text = step(lesson(once), "Paths without cycles").text
     assert "has k" not in text and "several iterations" not in text
     assert "setf" not in step(lesson(once), "Code").text
 
 
 def test_graph_that_was_given_up(file: Path) -> None:
-    options = AnalysisOptions(mode="kiter", scheme=SchemeOptions(give_up=59))
+    options = AnalysisOptions(mode="kiter", scheme=SchemeOptions.of(give_up=59))
     answer = analyse_file(file, options)
     assert answer["static"]["given_up"] == 60
     assert answer["lost"] == {"given_up_routines": 1}

@@ -2,10 +2,10 @@
 
 import itertools
 import random
-from dataclasses import replace
 
 import networkx as nx
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.dag import make_dag
 from simprof.profiler.graphs.loops import depth_first, is_reducible

@@ -51,14 +51,14 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "bittrace": SchemeOptions(),
         "bittrace hash": SchemeOptions(table=hashed),
         "fifo": SchemeOptions(),
-        "fifo 1": SchemeOptions(branches=1),
-        "fifo 3": SchemeOptions(branches=3),
-        "fifo 60": SchemeOptions(branches=60),
+        "fifo 1": SchemeOptions.of(branches=1),
+        "fifo 3": SchemeOptions.of(branches=3),
+        "fifo 60": SchemeOptions.of(branches=60),
         "tpp": guided,
-        "tpp hash": SchemeOptions(
+        "tpp hash": SchemeOptions.of(
             edge_profile=edge_profile, table=hashed, cold=20.0, cold_always=True
         ),
-        "tpp array": SchemeOptions(
+        "tpp array": SchemeOptions.of(
             edge_profile=edge_profile,
             table=arrays,
             path_limit=ARRAY_LIMIT,
@@ -67,12 +67,12 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         ),
         "tpp all": guided.having(cold=0.0, loop=0.0),
         "tpp obvious": guided.having(count_obvious=True),
-        "tpp obvious hash": SchemeOptions(
+        "tpp obvious hash": SchemeOptions.of(
             edge_profile=edge_profile, table=hashed, count_obvious=True
         ),
         "tpp uncounted": guided.having(cold=20.0, cold_always=True, no_cold_counter=True),
         "tpp branching": guided.having(cold=20.0, cold_always=True, branching=True),
-        "tpp branching hash": SchemeOptions(
+        "tpp branching hash": SchemeOptions.of(
             edge_profile=edge_profile, table=hashed, cold=20.0, cold_always=True, branching=True
         ),
         "tpp first": guided.having(cold=20.0, cold_always=True, obvious_first=True),
@@ -80,8 +80,8 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "ppp": guided,
         "ppp whole": guided.having(skip=0.0),
         "ppp tested": guided.having(skip=0.0, tested=True, no_pushing=True, numbering="epp"),
-        "ppp hash": SchemeOptions(edge_profile=edge_profile, table=hashed, skip=0.0, cold=20.0),
-        "ppp array": SchemeOptions(
+        "ppp hash": SchemeOptions.of(edge_profile=edge_profile, table=hashed, skip=0.0, cold=20.0),
+        "ppp array": SchemeOptions.of(
             edge_profile=edge_profile,
             table=arrays,
             path_limit=ARRAY_LIMIT,
@@ -93,35 +93,35 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "pref tags": guided.having(everywhere=True, interesting_share=20.0),
         "pref all": guided.having(everywhere=True, interesting_share=20.0, fall_back=True),
         "kblpp": SchemeOptions(),
-        "kblpp 4": SchemeOptions(length=4),
+        "kblpp 4": SchemeOptions.of(length=4),
         "kblpp hash": SchemeOptions(table=hashed),
-        "kiter 1": SchemeOptions(iterations=1),
-        "kiter 2": SchemeOptions(iterations=2),
-        "kiter 3": SchemeOptions(iterations=3),
+        "kiter 1": SchemeOptions.of(iterations=1),
+        "kiter 2": SchemeOptions.of(iterations=2),
+        "kiter 3": SchemeOptions.of(iterations=3),
         "kiter hash": SchemeOptions(table=hashed),
-        "kiter unoptimised": SchemeOptions(unoptimised=True),
-        "kiter hash above": SchemeOptions(hash_above=3),
-        "kiter by loop": SchemeOptions(iterations=3, iterations_of="*s=2+main=1", hot=20.0),
-        "kiter given up": SchemeOptions(iterations=3, give_up=12),
+        "kiter unoptimised": SchemeOptions.of(unoptimised=True),
+        "kiter hash above": SchemeOptions.of(hash_above=3),
+        "kiter by loop": SchemeOptions.of(iterations=3, iterations_of="*s=2+main=1", hot=20.0),
+        "kiter given up": SchemeOptions.of(iterations=3, give_up=12),
         "qpt2": SchemeOptions(),
-        **{f"qpt {place}": SchemeOptions(placement=place) for place in QPT_PLACEMENTS},
-        "qpt merged": SchemeOptions(blocks="merged"),
-        "qpt saved": SchemeOptions(registers="saved"),
-        "qpt2 folded": SchemeOptions(blocks="folded"),
-        "qpt2 scavenged": SchemeOptions(registers="scavenged"),
-        "qpt stolen": SchemeOptions(registers="stolen"),
-        "qpt2 stolen": SchemeOptions(registers="stolen"),
-        "sampled": SchemeOptions(interval=3),
-        "sampled whole": SchemeOptions(interval=1),
+        **{f"qpt {place}": SchemeOptions.of(placement=place) for place in QPT_PLACEMENTS},
+        "qpt merged": SchemeOptions.of(blocks="merged"),
+        "qpt saved": SchemeOptions.of(registers="saved"),
+        "qpt2 folded": SchemeOptions.of(blocks="folded"),
+        "qpt2 scavenged": SchemeOptions.of(registers="scavenged"),
+        "qpt stolen": SchemeOptions.of(registers="stolen"),
+        "qpt2 stolen": SchemeOptions.of(registers="stolen"),
+        "sampled": SchemeOptions.of(interval=3),
+        "sampled whole": SchemeOptions.of(interval=1),
         "sampled hash": SchemeOptions(table=hashed),
-        "sampled duplicated": SchemeOptions(interval=3, duplicated=True),
-        "sampled duplicated whole": SchemeOptions(interval=1, duplicated=True),
-        "pep": SchemeOptions(tick=20, samples=3, stride=2),
-        "pep whole": SchemeOptions(tick=1, samples=1, stride=1),
+        "sampled duplicated": SchemeOptions.of(interval=3, duplicated=True),
+        "sampled duplicated whole": SchemeOptions.of(interval=1, duplicated=True),
+        "pep": SchemeOptions.of(tick=20, samples=3, stride=2),
+        "pep whole": SchemeOptions.of(tick=1, samples=1, stride=1),
         "pep hash": SchemeOptions(table=hashed),
         **{mode: SchemeOptions() for mode in SYMBOLS},
         **{mode: SchemeOptions() for mode in ("naive", "calls", "calls-optimal", *TRACES)},
-        **{f"{mode} addresses": SchemeOptions(addresses=True) for mode in ("witness", "bits")},
+        **{f"{mode} addresses": SchemeOptions.of(addresses=True) for mode in ("witness", "bits")},
     }
     return [Setting(name, name.split()[0], given) for name, given in options.items()]
 

@@ -7,7 +7,8 @@ and C, 2 and 3 are the same behind the back edge, which has an edge counter as w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.plan.actions import (

@@ -8,10 +8,10 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.exports.tables import render_csv
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind

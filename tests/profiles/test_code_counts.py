@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
 from simprof.profiler.profiles.code_counts import Branch, code_counts

@@ -81,13 +81,13 @@ def test_the_example_is_small() -> None:
 def test_the_example_imports_the_public_module_only() -> None:
     (module,) = EXAMPLE.glob("*.py")
     imports = re.findall(r"^(?:from|import) (\S+)", module.read_text(), re.MULTILINE)
-    assert set(imports) == {"__future__", "dataclasses", "simprof.schemes"}
+    assert set(imports) == {"__future__", "msgspec", "simprof.schemes"}
 
 
 @pytest.fixture
 def back_edges(broken: Callable[[str, str], Simprof]) -> Simprof:
     source = (BACK_EDGES / "backedges_scheme.py").read_text()
-    assert len(source.partition("@dataclass")[2].splitlines()) <= 45
+    assert len(source.partition("class BackEdgesPlan")[2].splitlines()) <= 45
     return broken("backedges", f"{source}\nSCHEME = BACK_EDGES\n")
 
 
@@ -144,7 +144,8 @@ def test_public_names_exist_and_are_documented() -> None:
 
 
 NONE_FOR_EDGES = """
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from msgspec.structs import replace
 from simprof.profiler.schemes.registry import NAIVE
 
 @dataclass(frozen=True)
@@ -460,7 +461,7 @@ def test_a_scheme_that_fails_when_it_is_used_spoils_its_mode_only(
     mode: str, broken: Callable[[str, str], Simprof]
 ) -> None:
     source, reason = LATE[mode]
-    simprof = broken(mode, f"{DEFINED}from dataclasses import replace\n{source}")
+    simprof = broken(mode, f"{DEFINED}from msgspec.structs import replace\n{source}")
     done = simprof("run", f"--mode={mode}", LOOPS)
     assert done.returncode == 125
     assert done.stderr.splitlines()[-1].startswith(
@@ -483,7 +484,8 @@ def test_any_scheme_does_as_well_under_another_name(
     """Nothing but its definition makes a scheme one that counts paths, traces, or is guided."""
     simprof = broken(
         "copied",
-        f"from dataclasses import replace\nfrom simprof.profiler.schemes.registry import {kind}\n"
+        "from msgspec.structs import replace\n"
+        f"from simprof.profiler.schemes.registry import {kind}\n"
         f"SCHEME = replace({kind}, mode='copied')",
     )
     own = str(getattr(registry, kind).mode)
@@ -502,7 +504,7 @@ def test_two_distributions_with_one_mode_name_each_other(
     broken: Callable[[str, str], Simprof], tmp_path: Path
 ) -> None:
     source = (
-        "from dataclasses import replace\nfrom simprof.profiler.schemes.registry import QPT2\n"
+        "from msgspec.structs import replace\nfrom simprof.profiler.schemes.registry import QPT2\n"
         "SCHEME = replace(QPT2, mode='twice')\n"
     )
     simprof = broken("twice", source)

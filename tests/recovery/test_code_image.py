@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.recovery.code_image import MAX_SPAN, WordMap, build_code_image
 from simprof.simulator.binary.program import Binding, Program, Range, Segment, Symbol

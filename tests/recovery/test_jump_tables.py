@@ -6,10 +6,10 @@ What nothing proves is a guess: the jump stays among those that may go elsewhere
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.recovery.exploration import Resolution
 from simprof.profiler.recovery.jump_tables import MAX_PIECES, Answers, JumpResolver

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.exploration_kernel import NO_CODE, NOBODY

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import RoutineNames, SelectedRoutines

@@ -7,10 +7,10 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import simprof
 from simprof._results import Comparison, shown

@@ -8,12 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.cli import run
 from simprof.profiler.profiles.lines import SourceCounts

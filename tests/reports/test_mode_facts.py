@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.profile import RoutineProfile
 from simprof.profiler.reports.mode_facts import path_coverage

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import VertexName
 from simprof.profiler.plan.plan import CounterTable

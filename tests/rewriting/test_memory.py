@@ -6,10 +6,10 @@ The code of every mode runs on the emulator, on routines of all kinds (`code_lab
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.layout import (
     ARRAYS_BASE,
@@ -191,7 +191,7 @@ def test_cold_paths(machine: MachineKind) -> None:
 
 def plan_of(**fields: object) -> InstrumentationPlan:
     empty = InstrumentationPlan({}, False, CounterTable.NONE, 0, None, 0)
-    return replace(empty, **fields)  # type: ignore[arg-type]
+    return replace(empty, **fields)
 
 
 def test_program_memory_of_arrays_alone() -> None:

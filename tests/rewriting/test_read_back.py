@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.rewriting.elsewhere.counter_file import load
 from simprof.profiler.rewriting.elsewhere.reading import read_profile, read_trace

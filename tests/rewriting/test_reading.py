@@ -6,11 +6,11 @@ The counter files are written from simulated counters, as in `test_comparison`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.rewriting.elsewhere.counter_file import merged

@@ -10,10 +10,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler import cli
 from simprof.profiler.request.request import (

@@ -7,11 +7,11 @@ else that its trace file has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import cycle, product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.recovery.recovery import ProgramGraphs

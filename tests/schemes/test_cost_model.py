@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code import places
 from simprof.profiler.code.codegen import RoutineCode

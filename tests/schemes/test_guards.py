@@ -10,11 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.engine import block_kernel, kernels
 from simprof.profiler.engine.lowering import guard_operation
@@ -161,7 +161,7 @@ def test_sweeps_have_it_beside_own_schemes(installed: Path, tmp_path: Path) -> N
 # Guards, words and buffers of any scheme
 
 
-class Guarded(CountEdge):
+class Guarded(CountEdge, frozen=True):
     """A counter behind a guard."""
 
     @property

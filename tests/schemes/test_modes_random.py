@@ -79,7 +79,7 @@ class Case:
 
 
 def random_options(rng: random.Random) -> SchemeOptions:
-    return SchemeOptions(
+    return SchemeOptions.of(
         path_limit=rng.choice((1, 2, 5, 10**8, 10**8, 10**8)),
         table=rng.choice((TableChoice.AUTO, TableChoice.AUTO, TableChoice.HASH)),
         cold=rng.choice((0.0, 1.0, 5.0, 30.0, 60.0)),
@@ -656,7 +656,7 @@ def test_every_mode_survives(mode: str, shape: str) -> None:
     rng = random.Random(shape)
     walks = [random_walk(rng, cfg, most) for most in (1, 2, 3, 10, 400, 400, 400, 400)]
     for weights in (None, [float(count) for count in edge_counts(cfg, walks)]):
-        options = SchemeOptions(everywhere=True)
+        options = SchemeOptions.of(everywhere=True)
         guides = edge_counts(cfg, walks), path_profile(cfg, options, walks)
         plan = make_plan(cfg, mode, options, weights, *guides)
         plan.validate()
@@ -674,7 +674,7 @@ def run(
     cfg: ControlFlowGraph, mode: str, walks: Walks, weights: Sequence[float] | None, **options: Any
 ) -> Case:
     counts = edge_counts(cfg, walks)
-    return execute(0, make_plan(cfg, mode, SchemeOptions(**options), weights, counts), walks)
+    return execute(0, make_plan(cfg, mode, SchemeOptions.of(**options), weights, counts), walks)
 
 
 def increments(case: Case) -> int:

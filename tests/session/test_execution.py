@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.engine import products
 from simprof.profiler.graphs.cfg import ENTRIES
@@ -38,9 +38,9 @@ SETTINGS = (
     Setting("hash", "pp", SchemeOptions(table=TableChoice.HASH)),
     Setting("cut", "pp", SchemeOptions(path_limit=10)),
     Setting("bittrace", "bittrace", SchemeOptions()),
-    Setting("kiter", "kiter", SchemeOptions(k=2)),
-    Setting("kiter-hash", "kiter", SchemeOptions(k=3, table=TableChoice.HASH)),
-    Setting("tpp", "tpp", SchemeOptions(cold=5, loop=15)),
+    Setting("kiter", "kiter", SchemeOptions.of(k=2)),
+    Setting("kiter-hash", "kiter", SchemeOptions.of(k=3, table=TableChoice.HASH)),
+    Setting("tpp", "tpp", SchemeOptions.of(cold=5, loop=15)),
     Setting("calls", "calls-optimal", SchemeOptions()),
 )
 FEW = SETTINGS[3:4]

@@ -8,12 +8,12 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost

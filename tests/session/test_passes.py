@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.profiles.cache_files import CacheFiles
@@ -138,7 +139,7 @@ def test_reasons_come_in_order(fixture_elf: Find, guest: GuestOptions) -> None:
 
 def test_why_a_program_is_run(observation: Observation) -> None:
     """One reason after the other, until there is none."""
-    events = World.__new__(World)  # which is not asked
+    events = cast(World, None)  # which is not asked
     runs = Runs(events)
     assert why(runs) is Reason.START_UP
     runs = replace(runs, begun=Discoveries())

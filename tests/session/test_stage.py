@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.storage import load, save
@@ -24,7 +24,7 @@ from simprof.profiler.session.session import compare_program, observe
 from simprof.simulator.errors import UsageError
 
 Find = Callable[..., Path]
-TPP = SchemeOptions(cold=20.0, cold_always=True)
+TPP = SchemeOptions.of(cold=20.0, cold_always=True)
 
 
 @pytest.fixture

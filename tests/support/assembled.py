@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind

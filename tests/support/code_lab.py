@@ -36,8 +36,7 @@ LOG_POINTER = RUNTIME_BASE + 0xFF00
 LOG = TABLES_BASE + 0x80000
 
 
-@dataclass(frozen=True)
-class LogEdge(Action):
+class LogEdge(Action, frozen=True):
     """Write down that edge `edge` is crossed; an action of tests only."""
 
     edge: int

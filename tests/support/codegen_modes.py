@@ -27,38 +27,38 @@ ARRAY = SchemeOptions(path_limit=LIMIT, table=TableChoice.ARRAY)
 SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     "pp": ("pp", ARRAY),
     "pp-chord": ("pp", ARRAY.having(exit_entry=RootEdge.CHORD)),
-    "pp-cheaper": ("pp", SchemeOptions(path_limit=LIMIT, exit_entry=RootEdge.CHEAPER)),
+    "pp-cheaper": ("pp", SchemeOptions.of(path_limit=LIMIT, exit_entry=RootEdge.CHEAPER)),
     "pp-hash": ("pp", HASH),
     "bittrace": ("bittrace", SchemeOptions(path_limit=LIMIT)),
-    "bittrace-merged": ("bittrace", SchemeOptions(path_limit=LIMIT, merged=True)),
+    "bittrace-merged": ("bittrace", SchemeOptions.of(path_limit=LIMIT, merged=True)),
     "bittrace-hash": ("bittrace", HASH),
-    **{f"fifo-{k}": ("fifo", SchemeOptions(branches=k)) for k in (1, 2, 8, 17, 25, 60)},
+    **{f"fifo-{k}": ("fifo", SchemeOptions.of(branches=k)) for k in (1, 2, 8, 17, 25, 60)},
     "qpt2": ("qpt2", SchemeOptions()),
-    **{f"qpt-{p.value}": ("qpt", SchemeOptions(placement=p)) for p in VertexPlacement},
-    "qpt2-merged": ("qpt2", SchemeOptions(blocks=BlockBasis.MERGED)),
-    "qpt-merged": ("qpt", SchemeOptions(blocks=BlockBasis.MERGED)),
-    "qpt2-folded": ("qpt2", SchemeOptions(blocks=BlockBasis.FOLDED)),
-    "qpt-folded": ("qpt", SchemeOptions(blocks=BlockBasis.FOLDED)),
-    **{f"qpt2-{use}": ("qpt2", SchemeOptions(registers=use)) for use in RegisterUse},
-    **{f"qpt-{use}": ("qpt", SchemeOptions(registers=use)) for use in RegisterUse},
+    **{f"qpt-{p.value}": ("qpt", SchemeOptions.of(placement=p)) for p in VertexPlacement},
+    "qpt2-merged": ("qpt2", SchemeOptions.of(blocks=BlockBasis.MERGED)),
+    "qpt-merged": ("qpt", SchemeOptions.of(blocks=BlockBasis.MERGED)),
+    "qpt2-folded": ("qpt2", SchemeOptions.of(blocks=BlockBasis.FOLDED)),
+    "qpt-folded": ("qpt", SchemeOptions.of(blocks=BlockBasis.FOLDED)),
+    **{f"qpt2-{use}": ("qpt2", SchemeOptions.of(registers=use)) for use in RegisterUse},
+    **{f"qpt-{use}": ("qpt", SchemeOptions.of(registers=use)) for use in RegisterUse},
     "naive": ("naive", SchemeOptions()),
-    "tpp": ("tpp", SchemeOptions(path_limit=LIMIT, cold=0)),
-    "tpp-cold": ("tpp", SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True)),
+    "tpp": ("tpp", SchemeOptions.of(path_limit=LIMIT, cold=0)),
+    "tpp-cold": ("tpp", SchemeOptions.of(path_limit=LIMIT, cold=40, loop=60, cold_always=True)),
     "tpp-hash": (
         "tpp",
-        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, table=TableChoice.HASH),
+        SchemeOptions.of(path_limit=LIMIT, cold=40, cold_always=True, table=TableChoice.HASH),
     ),
     "tpp-obvious": (
         "tpp",
-        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, count_obvious=True),
+        SchemeOptions.of(path_limit=LIMIT, cold=40, cold_always=True, count_obvious=True),
     ),
     "tpp-uncounted": (
         "tpp",
-        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, no_cold_counter=True),
+        SchemeOptions.of(path_limit=LIMIT, cold=40, cold_always=True, no_cold_counter=True),
     ),
     "tpp-uncounted-hash": (
         "tpp",
-        SchemeOptions(
+        SchemeOptions.of(
             path_limit=LIMIT,
             cold=40,
             cold_always=True,
@@ -68,52 +68,52 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     ),
     "tpp-branching": (
         "tpp",
-        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, branching=True),
+        SchemeOptions.of(path_limit=LIMIT, cold=40, cold_always=True, branching=True),
     ),
     "tpp-branching-hash": (
         "tpp",
-        SchemeOptions(
+        SchemeOptions.of(
             path_limit=LIMIT, cold=40, cold_always=True, branching=True, table=TableChoice.HASH
         ),
     ),
     "tpp-first": (
         "tpp",
-        SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True, obvious_first=True),
+        SchemeOptions.of(path_limit=LIMIT, cold=40, loop=60, cold_always=True, obvious_first=True),
     ),
-    "pref": ("pref", SchemeOptions(path_limit=LIMIT, everywhere=True)),
-    "pref-some": ("pref", SchemeOptions(path_limit=LIMIT, everywhere=True, interesting=2)),
+    "pref": ("pref", SchemeOptions.of(path_limit=LIMIT, everywhere=True)),
+    "pref-some": ("pref", SchemeOptions.of(path_limit=LIMIT, everywhere=True, interesting=2)),
     "pref-hash": (
         "pref",
-        SchemeOptions(path_limit=LIMIT, everywhere=True, interesting=2, fall_back=True),
+        SchemeOptions.of(path_limit=LIMIT, everywhere=True, interesting=2, fall_back=True),
     ),
     "pref-spilled": (
         "pref",
-        SchemeOptions(
+        SchemeOptions.of(
             path_limit=LIMIT, everywhere=True, interesting=2, registers=RegisterUse.SPILLED
         ),
     ),
     "tpp-literal": (
         "tpp",
-        SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True, literal_cold=True),
+        SchemeOptions.of(path_limit=LIMIT, cold=40, loop=60, cold_always=True, literal_cold=True),
     ),
-    "ppp": ("ppp", SchemeOptions(path_limit=LIMIT, cold=40, skip=0.0)),
+    "ppp": ("ppp", SchemeOptions.of(path_limit=LIMIT, cold=40, skip=0.0)),
     "ppp-kept": (
         "ppp",
-        SchemeOptions(
+        SchemeOptions.of(
             path_limit=LIMIT, cold=40, skip=0.0, hot_limit=0, no_pushing=True, numbering="edges"
         ),
     ),
-    "ppp-tested": ("ppp", SchemeOptions(path_limit=LIMIT, cold=40, skip=0.0, tested=True)),
+    "ppp-tested": ("ppp", SchemeOptions.of(path_limit=LIMIT, cold=40, skip=0.0, tested=True)),
     "ppp-hash": (
         "ppp",
-        SchemeOptions(cold=40, skip=0.0, no_pushing=True, table=TableChoice.HASH),
+        SchemeOptions.of(cold=40, skip=0.0, no_pushing=True, table=TableChoice.HASH),
     ),
-    "kiter-1": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=1)),
+    "kiter-1": ("kiter", SchemeOptions.of(path_limit=LIMIT, iterations=1)),
     "kiter-2": ("kiter", SchemeOptions(path_limit=LIMIT)),
-    "kiter-5": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=5)),
+    "kiter-5": ("kiter", SchemeOptions.of(path_limit=LIMIT, iterations=5)),
     "kiter-plain": (
         "kiter",
-        SchemeOptions(path_limit=LIMIT, iterations=3, unoptimised=True, hash_above=30),
+        SchemeOptions.of(path_limit=LIMIT, iterations=3, unoptimised=True, hash_above=30),
     ),
     "kiter-hash": ("kiter", SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)),
     "pp-spilled": ("pp", ARRAY.having(registers=RegisterUse.SPILLED)),

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.profiles import storage
@@ -31,8 +33,8 @@ Find = Callable[..., Path]
 SETTINGS = {
     "pp": SchemeOptions(),
     "pp-hash": SchemeOptions(table=TableChoice.HASH),
-    "tpp": SchemeOptions(cold_always=True, cold=40, count_obvious=True),
-    "kiter": SchemeOptions(iterations=3),
+    "tpp": SchemeOptions.of(cold_always=True, cold=40, count_obvious=True),
+    "kiter": SchemeOptions.of(iterations=3),
     "bittrace": SchemeOptions(),
     "fifo": SchemeOptions(),
     "qpt2": SchemeOptions(),

@@ -7,7 +7,8 @@ code in front of instructions, in line before labels, and stubs that branches ar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import Piece, RoutineCode, RoutineContext, Stub, emit
 from simprof.profiler.code.spilling import Edit

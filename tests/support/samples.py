@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
 from simprof.profiler.plan.plan import Addressing, CounterTable
@@ -64,7 +64,7 @@ def routine(**changes: object) -> RoutineProfile:
             PathCount(2, 2, 7, (0x1000, 0x1020), (), False, (0, 5)),
         ),
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return replace(whole, **changes)
 
 
 def measurement(**changes: object) -> RunMeasurement:
@@ -91,7 +91,7 @@ def measurement(**changes: object) -> RunMeasurement:
             0x1020: SourceLine("loop.c", 8),
         },
     )
-    return replace(whole, **changes)  # type: ignore[arg-type]
+    return replace(whole, **changes)
 
 
 FAULT = FaultInfo("SIGSEGV", 0x1014, 0x8, "bad address 0x8", "main", 0x14, SourceLine("loop.c", 5))

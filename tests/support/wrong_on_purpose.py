@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import Emission, Piece, PieceKind, RoutineCode, emit
 from simprof.profiler.code.context import RoutineContext

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.profiler.trace.format import (
@@ -207,4 +207,4 @@ def test_numbers_that_cannot_be_are_refused(
     trace: Trace, recovered: ProgramGraphs, changes: dict[str, object]
 ) -> None:
     with pytest.raises(ValueError):
-        check_numbers(replace(trace, **changes), recovered)  # type: ignore[arg-type]
+        check_numbers(replace(trace, **changes), recovered)

@@ -47,6 +47,7 @@ from pathlib import Path
 import numpy as np
 
 from simprof.profiler.request.request import (
+    DEFAULT_MEMORY_LIMIT,
     GuestOptions,
     RunRequest,
     SchemeOptions,
@@ -146,7 +147,7 @@ def machine_alone(bare: bool = False, observer: Indifferent | None = None) -> Ru
                 arguments=tuple(map(os.fsencode, arguments)),
                 environment=(),
                 host=host,
-                limits=Limits(None, None, GuestOptions.memory_limit),
+                limits=Limits(None, None, DEFAULT_MEMORY_LIMIT),
                 # Without a hook that notes the block, not every trap can be placed.
                 windows=MAX_WINDOWS if bare or observer is not None else WINDOWS,
                 observer=observer,

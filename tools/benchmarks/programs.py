@@ -10,6 +10,7 @@ from pathlib import Path
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
+from msgspec import structs
 
 from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import BUILDS, InputName, Width
@@ -82,7 +83,7 @@ def build(
             for each in suite.benchmarks
             if each.name in wanted and (each.name in NARROW) == (width == 32)
         )
-        report = build_suite(replace(suite, benchmarks=chosen), widths=(width,))
+        report = build_suite(structs.replace(suite, benchmarks=chosen), widths=(width,))
         failures |= {name: why for (name, _), why in report.failures.items()}
         for (name, _), built in report.programs.items():
             given = suite.benchmark(name).inputs[which]

@@ -19,17 +19,18 @@ What a table reads of results stands in its declaration (`tables`, one module fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from simprof.profiler.experiments.cells.settings import CellSetting
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, NO_INPUT, Input
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.codec import RARE
+from simprof.profiler.profiles.codec import written
 from simprof.profiler.profiles.edge_flow import DefiniteFlow
 from simprof.profiler.profiles.measures import Quality
-from simprof.simulator.values import dataclass
 
 COMPILER_INCREMENTS = "compiler_increments"
 # Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,
@@ -56,8 +57,7 @@ class CellKind(StrEnum):
         return self in (CellKind.EXECUTE, CellKind.TIME)
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """A cell by its names: what a table or a grid asks for."""
 
     # benchmark, build, input: Names of the suite ("compress", "v9-O2", "ref"); "v9-O2-arcs" is the
@@ -84,8 +84,7 @@ def plan_cell(benchmark: str, setting: CellSetting, build: str = DEFAULT_BUILD) 
     return Cell(benchmark, setting, "", CellKind.PLAN, build)
 
 
-@dataclass(frozen=True)
-class CellKey:
+class CellKey(Struct, frozen=True):
     """Everything that decides a cell's result; equal keys have equal results."""
 
     program: str  # SHA-256 of the ELF file
@@ -110,8 +109,7 @@ class CellKey:
     guide: str = ""
 
 
-@dataclass(frozen=True)
-class RunFiles:
+class RunFiles(Struct, frozen=True):
     """What cells of one program, build and input run, by digests (SHA-256)."""
 
     benchmark: str
@@ -121,8 +119,7 @@ class RunFiles:
     stdin: str  # Of the file that is its standard input; "" for none
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A cell with the files behind its names."""
 
     cell: Cell  # What it is called
@@ -137,14 +134,20 @@ class Job:
     group: str = ""
     suite: str = ""
     position: int = 0
-    # Recording of the run, whose answers the program gets; None: it sees its own world.
-    replay: Path | None = field(default=None, compare=False)  # the result is the same
+    # Recording of the run, whose answers the program gets; None: it sees its own world. Not
+    # compared: the result is the same.
+    replay: Path | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and astuple(self)[:-1] == astuple(other)[:-1]
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:-1])
 
 
 # Not `profile.RoutineProfile`: that has every edge and path, which is too much to keep of a sweep,
 # and lacks where code was placed, which tables of BL94 are about.
-@dataclass(frozen=True)
-class RoutineRow:
+class RoutineRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """One routine in one cell. Of RUN and ANALYSE cells: entered routines; of PLAN cells: all."""
 
     name: str
@@ -159,40 +162,39 @@ class RoutineRow:
     no_jump_edges: int
     # placed_blocks, placed_edges: Blocks and edges of the graph that counters were placed on: this
     # one, or BL94's of merged blocks.
-    placed_blocks: int = 0
-    placed_edges: int = 0
+    placed_blocks: int = written(0)
+    placed_edges: int = written(0)
     # instructions, added: Dynamic; `instructions` without callees. 0 in PLAN and ANALYSE cells, as
     # all that follow but the last.
-    instructions: int = 0
-    added: int = 0
+    instructions: int = written(0)
+    added: int = written(0)
     # path_increments, hashed_increments, hashing: Increments of path counters; those of them that
     # called the hashing routine; the instructions that this executed (as the result files name
     # them).
-    path_increments: int = 0
-    hashed_increments: int = 0
-    hashing: int = 0
+    path_increments: int = written(0)
+    hashed_increments: int = written(0)
+    hashing: int = written(0)
     # edge_increments, jumps: Increments of edge and block counters; executed jumps that the code on
     # edges needed (BL94 6.1).
-    edge_increments: int = 0
-    jumps: int = 0
+    edge_increments: int = written(0)
+    jumps: int = written(0)
     # name_bits, name_counters: Bits of the greatest name of a path, and counters of an array that
     # the names index (None: no word does); 0 where a scheme's names are not compared
     # (`decoders.NamingDecoder`).
-    name_bits: int = 0
-    name_counters: int | None = 0
+    name_bits: int = written(0)
+    name_counters: int | None = written(0)
     # How many these would be without a path limit; None for modes that count no paths.
-    untruncated_paths: int | None = None
+    untruncated_paths: int | None = written(None)
     # self_loop_increments, self_loop_added: Of `edge_increments` those of self-loops, of `added`
     # what these execute; the latter of `pp` only.
-    self_loop_increments: int = 0
-    self_loop_added: int = 0
+    self_loop_increments: int = written(0)
+    self_loop_added: int = written(0)
     # Whether it is the program's own, and no library's (`library_sources.is_library_source`)
-    own: bool = False
-    counter_bytes: int = field(default=0, metadata=RARE)  # Of ANALYSE cells
+    own: bool = written(False)
+    counter_bytes: int = 0  # Of ANALYSE cells
 
 
-@dataclass(frozen=True)
-class PredictedPaths:
+class PredictedPaths(Struct, frozen=True, forbid_unknown_fields=True):
     """How well edge counts predict executed paths (EPP table 2).
 
     A prediction starts where the path does and follows the edge crossed most often; of edges
@@ -212,8 +214,7 @@ class PredictedPaths:
     longest_instructions: int
 
 
-@dataclass(frozen=True)
-class PathFacts:
+class PathFacts(Struct, frozen=True, forbid_unknown_fields=True):
     """Characteristics of the executed whole paths of a program (EPP table 2)."""
 
     # paths, executions: Different paths; their executions.
@@ -245,8 +246,7 @@ class PathFacts:
         return self.instructions / self.executions if self.executions else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class PathRow:
+class PathRow(Struct, frozen=True, forbid_unknown_fields=True):
     """One executed whole path of `pp`.
 
     `key` is the same for the same path in every run of the same program; `instructions` are
@@ -264,16 +264,14 @@ class PathRow:
 TREES = tuple("redundant heuristic-max heuristic-min exact-max exact-min postorder-max".split())
 
 
-@dataclass(frozen=True)
-class TreeCost:
+class TreeCost(Struct, frozen=True, forbid_unknown_fields=True):
     """What a placement of edge counters would have counted in this run."""
 
     counters: int  # Places with a counter, in the routines that were entered
     increments: int  # Executed increments
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds of wall-clock time: what differs from run to run, never compared."""
 
     run: float = 0.0  # The cell's whole group (cells of one program and input are run together)
@@ -293,46 +291,48 @@ class Timing:
 
 # Not `profile.RunMeasurement`: one is made of plans, instrumented runs and times, too, and a file
 # of results keeps thousands. Its `counts`, `sizes` and `lost` are that measurement's.
-@dataclass(frozen=True)
-class CellResult:
+class CellResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a cell found: exact numbers, and an error instead where there is one."""
 
     # One line; None where all went well. A program that ended wrongly has its numbers all the same.
-    error: str | None = None
+    error: str | None = written(None)
     # base, added: Instructions of the uninstrumented run, and of the scheme's code: predicted, in
     # EXECUTE cells executed.
-    base: int = 0
-    added: int = 0
+    base: int = written(0)
+    added: int = written(0)
     # reason, status: How the program ended, as in `profile.Ending`: its exit status, or 128 plus
     # the signal; "" and 0 in PLAN cells.
-    reason: str = ""
-    status: int = 0
-    output: str = ""  # SHA-256 of what it wrote to standard output
+    reason: str = written("")
+    status: int = written(0)
+    output: str = written("")  # SHA-256 of what it wrote to standard output
     # As in `profile.RunMeasurement` without `runs`, besides `jumps` (executed jumps that the code
     # on edges needed) and `hashing` (instructions inside the hashing routine); of programs with a
     # compiler's counters in them how often these count (`COMPILER_INCREMENTS`). Of EXECUTE cells:
     # `PREDICTED`, `REWRITING` and its parts, `ALONE_ROUTINES`, `ALONE_INSTRUCTIONS`.
-    counts: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = written({})
     # sizes, lost: As in `profile.RunMeasurement`; of ANALYSE cells also `routine_bytes`, the code
     # of the routines without instrumentation.
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    lost: Mapping[str, int] = field(default_factory=dict)
-    routines: tuple[RoutineRow, ...] = ()  # By address
+    sizes: Mapping[str, int] = written({})
+    lost: Mapping[str, int] = written({})
+    routines: tuple[RoutineRow, ...] = written(())  # By address
     # facts, own_facts, paths: Of modes that count paths, over all routines and over the program's
     # own (None: none can be told); the last two of `pp` only, `paths` by key. Of modes of
     # k-iteration paths `paths` are those of k iterations (`path_facts.iteration_rows`).
-    facts: PathFacts | None = None
-    own_facts: PathFacts | None = field(default=None, metadata=RARE)
-    paths: tuple[PathRow, ...] = ()
+    facts: PathFacts | None = written(None)
+    own_facts: PathFacts | None = None
+    paths: tuple[PathRow, ...] = written(())
     # quality, edge_quality: As in `profile.RunMeasurement`.
-    quality: Quality | None = field(default=None, metadata=RARE)
-    edge_quality: Quality | None = field(default=None, metadata=RARE)
+    quality: Quality | None = None
+    edge_quality: Quality | None = None
     # Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
-    trees: Mapping[str, TreeCost] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()  # One line each
+    trees: Mapping[str, TreeCost] = written({})
+    warnings: tuple[str, ...] = written(())  # One line each
     # Of EXECUTE cells: what the instrumented program did otherwise than predicted, a line each.
-    differences: tuple[str, ...] = ()
-    timing: Timing = field(default=Timing(), compare=False)  # Not part of the result: see there.
+    differences: tuple[str, ...] = written(())
+    timing: Timing = field(default_factory=Timing)  # Not part of the result, nor compared: see it
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CellResult) and astuple(self)[:-1] == astuple(other)[:-1]
 
     @property
     def failed(self) -> bool:
@@ -359,8 +359,7 @@ def failure(message: str) -> CellResult:
     return CellResult(error=" ".join(message.split()))
 
 
-@dataclass(frozen=True)
-class CommonPaths:
+class CommonPaths(Struct, frozen=True):
     """Paths that two runs of one program have in common (EPP table 3)."""
 
     # common, paths: Paths of the first run that the second executed too, and all of the first.

@@ -11,8 +11,9 @@ import resource
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
     ALONE_INSTRUCTIONS,

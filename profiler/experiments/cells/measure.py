@@ -14,10 +14,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts, RoutineContext

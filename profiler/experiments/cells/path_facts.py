@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
 from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind
 from simprof.profiler.profiles.edge_flow import DefiniteFlow, definite_flow
 from simprof.profiler.profiles.profile import PathCount
-from simprof.simulator.values import dataclass
 
 KEY_BYTES = 8
 
 
-@dataclass(frozen=True)
-class RoutinePaths:
+class RoutinePaths(Struct, frozen=True):
     """The paths that one routine executed."""
 
     cfg: ControlFlowGraph  # Its graph

@@ -11,10 +11,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TypedDict
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import CellKey, CellKind, Job
 from simprof.profiler.experiments.suites.suite import Input
@@ -25,7 +27,6 @@ from simprof.profiler.schemes.cost_model import cost_model
 from simprof.profiler.schemes.registry import brought
 from simprof.profiler.trace.recording_format import Recording, RecordingHeader
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 _PACKAGES = Path(__file__).resolve().parents[3]
 # The code that makes results. Commands and reports only show them.
@@ -45,8 +46,7 @@ _SHORT = 16  # Digits of a digest in the name of a file
 _REWRITING = ("profiler/rewriting/**/*.py", "profiler/rewriting/*.c")
 
 
-@dataclass(frozen=True)
-class Versions:
+class Versions(Struct, frozen=True):
     """What made a result, apart from the program and its input."""
 
     simprof: str  # Version of the distribution
@@ -150,7 +150,7 @@ def missing_key(job: Job) -> CellKey:
 def run_digest(key: CellKey) -> str:
     """Return a digest of all of a key that decides the run, whatever is measured in it."""
     others = {"setting", "kind", "rewriting", "guide", "cost_model"}
-    names = set(CellKey.__dataclass_fields__) - others
+    names = set(CellKey.__struct_fields__) - others
     return _digest([getattr(key, name) for name in sorted(names)])[:_SHORT]
 
 
@@ -158,7 +158,7 @@ def row_key(job: Job, key: CellKey) -> str:
     """Return the digest under which the result of a job is stored."""
     cell = job.cell
     names = (job.suite, cell.benchmark, cell.build, cell.input)
-    return _digest([*names, *(getattr(key, name) for name in CellKey.__dataclass_fields__)])
+    return _digest([*names, *(getattr(key, name) for name in CellKey.__struct_fields__)])
 
 
 def _digest(facts: object) -> str:

@@ -15,10 +15,11 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,

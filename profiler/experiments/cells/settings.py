@@ -7,12 +7,14 @@ equal work has equal names and is done once: "pp", "pp:weights=uniform", "tpp:co
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
@@ -35,7 +37,6 @@ from simprof.profiler.schemes.mode_options import (
     setting_text,
 )
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 
 class WeightChoice(Weights):
@@ -124,15 +125,20 @@ def reads(mode: str) -> tuple[SchemeOption, ...]:
     return tuple(option for name, option in cell_options().items() if name in names)
 
 
-@dataclass(frozen=True)
-class CellSetting:
+class CellSetting(Struct, frozen=True):
     """A mode with options; make one with `setting`, which checks and canonicalises."""
 
     mode: str
     # (name, value) of those that differ from the default, in the order of `cell_options`
     options: tuple[tuple[str, OptionValue], ...] = ()
-    # Names of options that were asked for, though one has its default
-    asked: tuple[str, ...] = field(default=(), compare=False)
+    # Names of options that were asked for, though one has its default; not compared
+    asked: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CellSetting) and astuple(self)[:2] == astuple(other)[:2]
+
+    def __hash__(self) -> int:
+        return hash((self.mode, self.options))
 
     @property
     def name(self) -> str:

@@ -18,10 +18,12 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from simprof.profiler.experiments.cells.cells import (
     Cell,
@@ -49,7 +51,6 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import plain as as_shown
 from simprof.profiler.schemes.mode_options import BEFORE_OPTION
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # The largest whole number that SQLite keeps; larger ones are kept as floating point.
 LARGEST = (1 << 63) - 1
@@ -270,8 +271,7 @@ def default_store_path() -> Path:
     return own_cache_directory() / f"cells-{VERSION}.sqlite"
 
 
-@dataclass(frozen=True)
-class StoredBenchmark:
+class StoredBenchmark(Struct, frozen=True):
     """A benchmark of which a store has results; `group` is "INT", "FP" or ""."""
 
     suite: str

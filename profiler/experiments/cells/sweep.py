@@ -12,9 +12,11 @@ import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
     Cell,
@@ -52,14 +54,12 @@ from simprof.profiler.request.request import Phase, ProgressCallback, report_pro
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # Does groups in any order; yields each one's number and results when it is finished.
 Runner = Callable[[Sequence[JobGroup]], Iterator[Finished]]
 
 
-@dataclass(frozen=True)
-class JobOrder:
+class JobOrder(Struct, frozen=True):
     """Jobs to run, and those that cannot be run with the reason.
 
     Both in the order in which they were asked for.
@@ -69,8 +69,7 @@ class JobOrder:
     failures: tuple[tuple[Job, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What became of an order."""
 
     results: Mapping[Job, CellResult]  # A result for every job, failures among them
@@ -239,8 +238,7 @@ def carry_out(
 FILE_BUILD = "file"  # Name of the build of programs that belong to no suite
 
 
-@dataclass(frozen=True)
-class GridProgram:
+class GridProgram(Struct, frozen=True):
     """A program that belongs to no suite, with one input."""
 
     file: Path
@@ -248,8 +246,7 @@ class GridProgram:
     given: Input = field(default_factory=lambda: Input("ref"))
 
 
-@dataclass(frozen=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """What a sweep combines, as the keys of a grid file."""
 
     suite: str | None = None

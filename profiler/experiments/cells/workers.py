@@ -15,11 +15,13 @@ import logging
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import CellResult, failure
 from simprof.profiler.experiments.cells.provenance import engine_digest, versions
@@ -28,7 +30,6 @@ from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.session.pool import Lost, Pool, Spawned, answer_all
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.values import dataclass
 
 Finished = tuple[int, tuple[CellResult, ...]]  # Number of a group, and its results
 
@@ -99,8 +100,7 @@ class ClusterError(SimulatorError):
     """The cluster cannot do the work."""
 
 
-@dataclass(frozen=True)
-class Parcel:
+class Parcel(Struct, frozen=True):
     """A group with the content of its files, which its jobs share."""
 
     group: JobGroup  # Its jobs; their paths are those of the sender.

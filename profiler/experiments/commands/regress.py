@@ -334,7 +334,7 @@ def check_command(
 
     # limits without a tolerance say what matters: nothing else is judged
     is_exact = tolerance is None and not limits and not ceilings
-    general = CheckLimits.tolerance if is_exact else tolerance
+    general = CheckLimits().tolerance if is_exact else tolerance
     old = load(baseline)
     with progress_bar(is_wanted(chosen["progress"])) as bar:
         checked = check(

@@ -9,10 +9,11 @@ Beside the causes: the routines that differ, in their counts, graph, plan or reg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import Literal
+
+from msgspec import Struct, field
 
 from simprof.profiler.experiments.regress.file import (
     Baseline,
@@ -25,7 +26,6 @@ from simprof.profiler.experiments.regress.file import (
 from simprof.profiler.profiles.differences import matched
 from simprof.profiler.schemes.cost_model import routine_callers
 from simprof.simulator.binary.program import LineTable
-from simprof.simulator.values import dataclass
 
 CauseKind = Literal[
     "binary", "input", "simprof", "emulator", "cost model", "setting", "graphs", "algorithm",
@@ -35,8 +35,7 @@ CauseKind = Literal[
 MOST = 8  # How many details of a cause are listed one by one
 
 
-@dataclass(frozen=True)
-class ChangeCause:
+class ChangeCause(Struct, frozen=True):
     """One thing that changed."""
 
     # What changed. Three kinds are about plans. "plans": they differ because the program, its input
@@ -243,8 +242,7 @@ def _shown(value: Fact) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@dataclass(frozen=True)
-class PlanChange:
+class PlanChange(Struct, frozen=True):
     """How a plan differs where the graph is the same; places as in `BaselineRoutine`."""
 
     # added, removed, changed: Places that are instrumented now, that are no more, and that have
@@ -254,8 +252,7 @@ class PlanChange:
     changed: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class RoutineChange:
+class RoutineChange(Struct, frozen=True):
     """One routine that differs."""
 
     name: str

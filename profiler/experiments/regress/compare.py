@@ -7,6 +7,8 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Literal
 
+from msgspec import Struct
+
 from simprof.profiler.experiments.regress.causes import (
     UNEXPLAINED,
     ChangeCause,
@@ -17,14 +19,12 @@ from simprof.profiler.experiments.regress.causes import (
 )
 from simprof.profiler.experiments.regress.file import OVERHEAD, Baseline, SettingResult
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 Number = int | Fraction
 State = Literal["same", "within limits", "above maximum", "changed", "error"]
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """How far metrics may move."""
 
     pattern: str  # Glob of "METRIC", "SETTING/METRIC" or "RUN/SETTING/METRIC"
@@ -32,16 +32,14 @@ class Limit:
     growth: bool = False  # Whether only growth is limited
 
 
-@dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """What metrics that match `pattern` (as in `Limit`) may never exceed."""
 
     pattern: str
     value: Fraction
 
 
-@dataclass(frozen=True)
-class CheckLimits:
+class CheckLimits(Struct, frozen=True):
     """All limits of a check."""
 
     # For metrics without a limit of their own; None: they may move as they like, because `limits`
@@ -77,8 +75,7 @@ class CheckLimits:
         return min(ceilings, default=None)
 
 
-@dataclass(frozen=True)
-class MetricChange:
+class MetricChange(Struct, frozen=True):
     """A metric that moved or is above its ceiling, or a fact that changed."""
 
     metric: str  # Its name: of `SettingResult.metrics`, "overhead", "reason", "status", "output".
@@ -101,8 +98,7 @@ class MetricChange:
         return None if self.new is None else Fraction(100 * (self.new - self.old)) / self.old
 
 
-@dataclass(frozen=True)
-class SettingCheck:
+class SettingCheck(Struct, frozen=True):
     """One run under one setting, compared."""
 
     name: str
@@ -127,8 +123,7 @@ class SettingCheck:
         return totals or any(routine.counts_differ for routine in self.routines)
 
 
-@dataclass(frozen=True)
-class RunCheck:
+class RunCheck(Struct, frozen=True):
     """One run compared."""
 
     name: str
@@ -150,8 +145,7 @@ class RunCheck:
         return next((state for state in worst if state in states), "same")
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """A baseline compared with what its programs count now."""
 
     baseline: str  # Its file, for people

@@ -26,18 +26,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from simprof.profiler.profiles.codec import big_integers, decode, decoder, expect, parse_json
+from msgspec import Struct, field
+from msgspec.structs import astuple
+
+from simprof.profiler.profiles.codec import big_integers, decode, parse_json
 from simprof.profiler.profiles.output import write_atomically
 from simprof.profiler.profiles.profile import Ending
 from simprof.profiler.profiles.storage import FileFormat
 from simprof.simulator.binary.program import LineTable
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 Fact = str | int | float | bool | None | tuple[str, ...]
 Facts = Mapping[str, Fact]
@@ -46,8 +47,7 @@ Facts = Mapping[str, Fact]
 OVERHEAD = "overhead"
 
 
-@dataclass(frozen=True)
-class BaselineRoutine:
+class BaselineRoutine(Struct, frozen=True, forbid_unknown_fields=True):
     """One entered routine under one setting.
 
     Places are written as hexadecimal offsets from the routine's address, so that they stay what
@@ -76,8 +76,7 @@ class BaselineRoutine:
 
 
 # Not `profile.RunMeasurement`: a file under version control has digests of graphs and counts.
-@dataclass(frozen=True)
-class SettingResult:
+class SettingResult(Struct, frozen=True):
     """What one program counted under one setting."""
 
     # Totals: `base`, `added`, and with a prefix those of `profile.RunMeasurement`
@@ -95,8 +94,7 @@ class SettingResult:
         return self.metrics.get(name)
 
 
-@dataclass(frozen=True)
-class BaselineRun:
+class BaselineRun(Struct, frozen=True):
     """One program on one input, under all settings of the baseline."""
 
     # `file` (as found from the baseline's directory) or `suite`, `benchmark`, `build` and `input`;
@@ -106,13 +104,15 @@ class BaselineRun:
     ending: Facts  # `reason`, `status` and `output`, the digest of what it wrote
     results: Mapping[str, SettingResult] = field(default_factory=dict)  # By the name of the setting
     # ended, lines: Of a run that was made just now, its ending and its program's source lines; not
-    # kept.
-    ended: Ending | None = field(default=None, compare=False)
-    lines: LineTable | None = field(default=None, compare=False, repr=False)
+    # kept, and not compared.
+    ended: Ending | None = None
+    lines: LineTable | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BaselineRun) and astuple(self)[:-2] == astuple(other)[:-2]
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """Everything that one `simprof regress record` found."""
 
     tool: Mapping[str, str]  # Versions of `simprof` and of `unicorn`
@@ -221,13 +221,13 @@ def _damaged(name: str, reason: str) -> UsageError:
     )
 
 
-_fact = decoder(Fact)
+_FACT: Any = Fact
 
 
 def _take(fact: object, facts: dict[str, Any]) -> None:
     """Put what a line says into `facts`, by the words that say of what; ValueError if it cannot."""
     what: list[Any]
-    *what, value = expect(list, fact, "it")
+    *what, value = decode(list, fact, "it")
     if not what or not all(isinstance(word, str) for word in what):
         raise ValueError("what it is about is no text")
     made: Any
@@ -235,7 +235,7 @@ def _take(fact: object, facts: dict[str, Any]) -> None:
         case ["tool" | "cost", name]:
             made = decode(str, value, name)
         case ["setting", _, name] | ["run", _, "program" | "input" | "ending", name]:
-            made = _fact(value, name)
+            made = decode(_FACT, value, name)
         case ["run", _, "uses", _]:
             made = decode(tuple[str, ...], value, "uses")
         case ["run", _, "count", _, name]:
@@ -294,7 +294,7 @@ def _put(facts: dict[Any, Any], name: object, value: object) -> None:
 
 
 def _parse_routine(address: str, name: str, value: object) -> BaselineRoutine:
-    numbers = dict(expect(dict, value, "a routine"))
+    numbers = dict(decode(dict, value, "a routine"))
     places: dict[str, str] = {}
     for word in decode(str, numbers.pop("places", None), "places").split():
         place, equals, digest = word.rpartition("=")

@@ -10,10 +10,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.run import open_outputs, run_request
 from simprof.profiler.experiments.regress.file import (
@@ -56,7 +58,6 @@ from simprof.profiler.session.session import observe
 from simprof.simulator.binary.debug_info import compiler_note
 from simprof.simulator.errors import SimulatorError, UsageError
 from simprof.simulator.stopping import Stopped
-from simprof.simulator.values import dataclass
 
 PLACE_DIGITS = 4
 
@@ -67,8 +68,7 @@ class TimeSpentError(SimulatorError):
     exit_status = 124
 
 
-@dataclass(frozen=True)
-class MeasuringContext:
+class MeasuringContext(Struct, frozen=True):
     """What all measurements of one command share."""
 
     settings: tuple[Setting, ...]  # In order
@@ -289,8 +289,7 @@ def _counts(profile: RoutineProfile) -> Iterator[str]:
         yield f"{path.id} {path.count} {path.partial} {path.edges}"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A program with what it is given."""
 
     name: str  # What reports call it; unique in a baseline.

@@ -7,11 +7,13 @@ is given, of the cost model, or of an algorithm; `causes` says which.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
 from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.regress.compare import (
     Check,
@@ -38,14 +40,12 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.cost_model import cost_model
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.values import dataclass
 
 _FILES = ("weights", "edge_profile")
 _SHA = "_sha256"
 
 
-@dataclass(frozen=True)
-class BaselineRecording:
+class BaselineRecording(Struct, frozen=True):
     """What `record` made."""
 
     baseline: Baseline  # Of the programs that ran
@@ -190,7 +190,7 @@ def restore(name: str, facts: Facts, directory: Path) -> Setting:
             for option, value in facts.items()
             if option != "mode" and not option.endswith(_SHA)
         }
-        return Setting(name, mode, SchemeOptions(**chosen))  # type: ignore[arg-type]
+        return Setting(name, mode, SchemeOptions.of(**chosen))
     except ValueError as error:
         raise UsageError(
             f"setting {name} of the baseline cannot be restored ({error}): record it again"

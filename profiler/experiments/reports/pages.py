@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.tables import cells, shown
 from simprof.profiler.experiments.suites.suite import Benchmark, Suite
@@ -27,7 +29,6 @@ from simprof.profiler.experiments.tables.table import (
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.html import page
 from simprof.profiler.reports.html.summary import longest
-from simprof.simulator.values import dataclass
 
 CLASSES = {
     Verdict.HOLDS: "holds",
@@ -66,8 +67,7 @@ PALE = 0.4
 TICKS = 5
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(Struct, frozen=True):
     """Bars of one colour, by its number; `paper`: they are the paper's numbers."""
 
     title: str
@@ -77,8 +77,7 @@ class Series:
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """From numbers to heights."""
 
     low: float
@@ -103,8 +102,7 @@ class Axis:
         return [self.low + step * number for number in range(count + 1)]
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(Struct, frozen=True):
     """A bar of series number `series`, or what stands for it in the legend; its right `text`."""
 
     x: float

@@ -11,10 +11,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from simprof.profiler.profiles.codec import big_integers, encode
 from simprof.profiler.profiles.documents import head, this_simprof
@@ -28,7 +30,6 @@ from simprof.profiler.reports.tables import (
     print_parts,
     text,
 )
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
@@ -158,8 +159,7 @@ def summary(check: Check) -> str:
     return f"{compared}: {', '.join(parts) or 'nothing'}"
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """What reports say of a run, or of one of its results."""
 
     run: str

@@ -16,9 +16,11 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from simprof.profiler.experiments.suites import toolchain
 from simprof.profiler.experiments.suites.sources import (
@@ -45,7 +47,6 @@ from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.simulator.errors import SimulatorError, UsageError
-from simprof.simulator.values import dataclass
 
 CLOCK = "clock.c"  # The source of the clock that stands still, in the suites' `src/support`
 CLOCK_FLAGS = ("-Wl,--wrap=gettimeofday,--wrap=time",)
@@ -53,8 +54,7 @@ RECORD = "BUILD.txt"
 KEY_DIGITS = 20
 
 
-@dataclass(frozen=True)
-class BuildJob:
+class BuildJob(Struct, frozen=True):
     """One program to build in one width, with a compiler's counters in it or without."""
 
     benchmark: Benchmark
@@ -268,7 +268,7 @@ class Builder:
                 product = compile_sources(job, tree, scratch / "program", log)
             check_program(product, job.width)
             product.chmod(0o755)
-            result = BuiltProgram(**(vars(planned) | {"sha256": file_sha256(product)}))
+            result = replace(planned, sha256=file_sha256(product))
             product.replace(planned.path)
         record = asdict(result) | {"path": planned.path.name}
         record_path(planned.path).write_text(json.dumps(record, indent=1) + "\n")
@@ -296,7 +296,7 @@ def load_record(planned: BuiltProgram) -> BuiltProgram | None:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return BuiltProgram(**(vars(planned) | {"sha256": sha256}))
+    return replace(planned, sha256=sha256)
 
 
 def flags_of(

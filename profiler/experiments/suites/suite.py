@@ -8,14 +8,14 @@ and does not keep the others from being built.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from msgspec import Struct, field
+
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 Group = Literal["INT", "FP"]
 InputName = Literal["train", "ref"]
@@ -60,8 +60,7 @@ def parse_build(name: str) -> tuple[Width, CounterBuild]:
     return known[name]
 
 
-@dataclass(frozen=True)
-class InputFile:
+class InputFile(Struct, frozen=True):
     """A file that a program reads."""
 
     name: str  # Its path below the input's root
@@ -72,8 +71,7 @@ class InputFile:
     unpacked: str | None = None  # The file of the program's unpacked source that it is a copy of
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(Struct, frozen=True):
     """One run of a benchmark."""
 
     # "train" or "ref", as in SPEC: an input to learn from, and the one that is measured.
@@ -91,8 +89,7 @@ class Input:
 NO_INPUT = Input("ref", status=ANY_STATUS)
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(Struct, frozen=True):
     """A Debian source package: its upstream archive, and the directory that this unpacks to."""
 
     name: str
@@ -101,8 +98,7 @@ class Package:
     directory: str
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """How a program is obtained."""
 
     # Path of the committed program, `{width}` in it standing for "v9" or "v8plus"; None: it is
@@ -129,8 +125,7 @@ class Recipe:
     counted: Recipe | None = None
 
 
-@dataclass(frozen=True)
-class Benchmark:
+class Benchmark(Struct, frozen=True):
     """A program of a suite."""
 
     name: str
@@ -143,8 +138,7 @@ class Benchmark:
     inputs: Mapping[str, Input]  # By name; both are there, and may be the same.
 
 
-@dataclass(frozen=True)
-class Suite:
+class Suite(Struct, frozen=True):
     """A named list of benchmarks."""
 
     name: str
@@ -163,8 +157,7 @@ class Suite:
         raise UsageError(f"suite {self.name} has no benchmark {name}: see simprof suite list")
 
 
-@dataclass(frozen=True)
-class BuiltProgram:
+class BuiltProgram(Struct, frozen=True):
     """A program ready to run."""
 
     benchmark: str
@@ -177,8 +170,7 @@ class BuiltProgram:
     source_hash: str  # Digest of everything that the build reads: archive, committed files, recipe.
 
 
-@dataclass(frozen=True)
-class BuildReport:
+class BuildReport(Struct, frozen=True):
     """The programs that could be built, and one line on why each other could not.
 
     Keys are (benchmark name, build name).

@@ -16,10 +16,11 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.suites.sources import (
     GENERATORS,

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import StatisticsError, correlation, fmean, geometric_mean
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.tables.table import (
     AVERAGE_NAMES,

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.experiments.tables.conditions import (
     Between,
     Bound,
@@ -41,7 +43,6 @@ from simprof.profiler.experiments.tables.table import (
     as_float,
     once,
 )
-from simprof.simulator.values import dataclass
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
 NO_PROGRAMS = "the table has no result of a program that this is about"
@@ -51,8 +52,7 @@ Requirement = Callable[[ReportTable], Condition | None]
 Judge = Callable[[ReportTable], Claim]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A claim that holds if all requirements are met."""
 
     text: str  # The claim, in our words, with the paper's figure

@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
 from simprof.profiler.experiments.tables.table import Form, TableColumn, Value, ratio
 from simprof.profiler.profiles.measures import Quality
-from simprof.simulator.values import dataclass
 
 Found = Mapping[str, CellResult]  # Results of one program by the table's own name of each need
 
@@ -115,8 +114,7 @@ def own_routines(result: CellResult) -> Sequence[RoutineRow]:
 # -- columns --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ColumnSpec(TableColumn, Generic[Subject]):
+class ColumnSpec(TableColumn, Generic[Subject], frozen=True, kw_only=True):
     """A column with what it shows of a row's subject."""
 
     value: Callable[[Subject], Value] = lambda _: None
@@ -129,29 +127,29 @@ PROGRAM: ColumnSpec[Any] = ColumnSpec("program", "program")
 
 def count(key: str, title: str, value: Callable[[Subject], Value]) -> ColumnSpec[Subject]:
     """Return a column of integers."""
-    return ColumnSpec(key, title, Form.COUNT, value)
+    return ColumnSpec(key, title, Form.COUNT, value=value)
 
 
 def total(key: str, title: str, value: Callable[[Subject], Value]) -> ColumnSpec[Subject]:
     """Return a column of integers whose average over programs means nothing."""
-    return ColumnSpec(key, title, Form.COUNT, value, average=False)
+    return ColumnSpec(key, title, Form.COUNT, value=value, average=False)
 
 
 def percent(key: str, title: str, value: Callable[[Subject], Value]) -> ColumnSpec[Subject]:
     """Return a column of percentages."""
-    return ColumnSpec(key, title, Form.PERCENT, value)
+    return ColumnSpec(key, title, Form.PERCENT, value=value)
 
 
 def share(key: str, title: str, value: Callable[[Subject], Value]) -> ColumnSpec[Subject]:
     """Return a column of percentages that may be small."""
-    return ColumnSpec(key, title, Form.SHARE, value)
+    return ColumnSpec(key, title, Form.SHARE, value=value)
 
 
 def factor(
     key: str, title: str, value: Callable[[Subject], Value], *, average: bool = True
 ) -> ColumnSpec[Subject]:
     """Return a column of ratios with two digits after the point."""
-    return ColumnSpec(key, title, Form.RATIO, value, average=average)
+    return ColumnSpec(key, title, Form.RATIO, value=value, average=average)
 
 
 def decimal(
@@ -163,12 +161,12 @@ def decimal(
     quotient: bool = False,
 ) -> ColumnSpec[Subject]:
     """Return a column of numbers with one digit after the point."""
-    return ColumnSpec(key, title, Form.DECIMAL, value, average=average, quotient=quotient)
+    return ColumnSpec(key, title, Form.DECIMAL, value=value, average=average, quotient=quotient)
 
 
 def seconds(key: str, title: str, value: Callable[[Subject], Value]) -> ColumnSpec[Subject]:
     """Return a column of times."""
-    return ColumnSpec(key, title, Form.SECONDS, value)
+    return ColumnSpec(key, title, Form.SECONDS, value=value)
 
 
 def of_overhead(
@@ -176,7 +174,7 @@ def of_overhead(
 ) -> ColumnSpec[Found]:
     """Return the column of a need's overhead; `executed`: with what was executed beside it."""
     value, predicts = ResultOf(need).overhead, need if executed else ""
-    return ColumnSpec(key or need, title, Form.PERCENT, value, predicts=predicts)
+    return ColumnSpec(key or need, title, Form.PERCENT, value=value, predicts=predicts)
 
 
 def of_quality(need: str, measure: str, title: str, *, key: str = "") -> ColumnSpec[Found]:
@@ -189,4 +187,4 @@ def of_normalised(need: str, title: str, *, executed: bool = False) -> ColumnSpe
     """Return the column of a need's instructions by those of the run without profiling."""
     result, predicts = ResultOf(need), need if executed else ""
     value = result.instructions / result.base
-    return ColumnSpec(need, title, Form.RATIO, value, predicts=predicts)
+    return ColumnSpec(need, title, Form.RATIO, value=value, predicts=predicts)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
 
 # -- numbers in sentences -------------------------------------------------------------------------
 
@@ -141,8 +141,7 @@ class Whose(StrEnum):
     OURS = "our"  # What its words mean is our choice: how much "little" is
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """What a number must keep. `unit`: What follows the number: " %", " instructions", ""."""
 
     relation: Relation
@@ -163,8 +162,7 @@ class Bound:
         return self
 
 
-@dataclass(frozen=True)
-class Between:
+class Between(Struct, frozen=True):
     """A range that a number must lie in, its ends included."""
 
     low: float
@@ -193,8 +191,7 @@ below = partial(Bound, Relation.BELOW)
 at_most = partial(Bound, Relation.AT_MOST)
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """A row that a condition is made of."""
 
     name: str  # The program, or the program and its routine
@@ -216,8 +213,7 @@ def member(
     return Member(name, shown, bound.holds(value), bound.miss(value), program)
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """One comparison that must hold for a claim to hold."""
 
     what: str  # What was measured: "mean overhead".
@@ -307,8 +303,7 @@ class Condition:
         return f"{self.what} misses {self.against or 'the bound'} by {self.far}"
 
 
-@dataclass(frozen=True)
-class CountCondition(Condition):
+class CountCondition(Condition, frozen=True):
     """So many rows at least must be as the claim says: `value` of all `members`."""
 
     @property

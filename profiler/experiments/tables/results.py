@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
 from simprof.profiler.experiments.cells.provenance import Versions, versions
@@ -155,7 +156,7 @@ def _of_file(view: View, results: Mapping[Cell, CellResult], given: Collection[s
         for name, values in found.items()
         if name not in given and len(values) == 1
     }
-    return replace(view, **only)  # type: ignore[arg-type]
+    return replace(view, **only)
 
 
 MOST = 12  # Names that a line on a results file has

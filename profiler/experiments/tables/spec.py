@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Generic, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
     ALONE_ROUTINES,
@@ -46,15 +48,13 @@ from simprof.profiler.experiments.tables.table import (
     published,
 )
 from simprof.profiler.request.request import ALL_ROUTINES, Selection
-from simprof.simulator.values import dataclass
 
 MAELARDALEN = "Mälardalen"  # The benchmarks of worst-case execution times that KITER uses
 
 RELEASE = re.compile(r"\((SPEC\d+)\)")
 
 
-@dataclass(frozen=True)
-class SuiteMember:
+class SuiteMember(Struct, frozen=True):
     """A program of a suite, as tables know it."""
 
     name: str
@@ -86,8 +86,7 @@ class SuiteMember:
 # -- declarations ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class CellNeed:
+class CellNeed(Struct, frozen=True):
     """A cell that a table needs of each program."""
 
     setting: CellSetting
@@ -104,8 +103,7 @@ class CellNeed:
         return Cell(program, self.setting, name, self.kind, with_counters(build, self.counters))
 
 
-@dataclass(frozen=True)
-class TableSpec(Generic[Subject]):
+class TableSpec(Struct, Generic[Subject], frozen=True):
     """What `make` makes a table of. Names are as in `ReportTable`."""
 
     name: str
@@ -165,8 +163,7 @@ class TableSpec(Generic[Subject]):
         return tuple(each(table) for each in self.claims)
 
 
-@dataclass(frozen=True)
-class View:
+class View(Struct, frozen=True):
     """Which input, build and blocks tables are made of."""
 
     input: str = "ref"  # The input that stands where papers have "ref"; needs of "train" keep that.
@@ -420,8 +417,7 @@ def problems(result: CellResult, predicted: CellResult | None = None) -> Iterato
             yield f"{what} {here:,} instructions there, not {there:,}"
 
 
-@dataclass(frozen=True)
-class TableReport:
+class TableReport(Struct, frozen=True):
     """Tables with what they were made of: what `reports` render."""
 
     # suite, title: Name of the suite and its title ("" where only results of it are there).

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -18,10 +17,11 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from simprof.profiler.experiments.suites.sources import suites_directory
 from simprof.profiler.experiments.tables.conditions import Condition, Whose
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # None: there is no such number (nothing to divide by, not in the paper).
 Value = int | float | str | None
@@ -56,8 +56,7 @@ class Verdict(StrEnum):
 FEWEST = 5  # Programs that a verdict rests on at least
 
 
-@dataclass(frozen=True)
-class TableColumn:
+class TableColumn(Struct, frozen=True):
     """A column: its key for programs, its title for people, how its numbers are written.
 
     `average`: whether its average over programs means something. `quotient`: whether its numbers
@@ -67,8 +66,8 @@ class TableColumn:
     key: str
     title: str
     form: Form = Form.TEXT
-    average: bool = field(default=True, kw_only=True)
-    quotient: bool = field(default=False, kw_only=True)
+    average: bool = True
+    quotient: bool = False
 
     @property
     def numeric(self) -> bool:
@@ -76,8 +75,7 @@ class TableColumn:
         return self.form is not Form.TEXT
 
 
-@dataclass(frozen=True)
-class TableRow:
+class TableRow(Struct, frozen=True):
     """One row."""
 
     values: tuple[Value, ...]  # As many as there are columns
@@ -96,8 +94,7 @@ class TableRow:
         return self.original or str(self.values[0])
 
 
-@dataclass(frozen=True)
-class Likeness:
+class Likeness(Struct, frozen=True):
     """How alike a column's order of programs is to that of the paper's numbers beside it."""
 
     key: str  # Of the column
@@ -107,8 +104,7 @@ class Likeness:
     words: str  # What it means
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """A conclusion that a paper draws, and what our numbers say about it."""
 
     text: str  # The claim, in our words, with the paper's figure
@@ -131,8 +127,7 @@ class Claim:
         return tuple(dict.fromkeys(each.whose for each in self.conditions))
 
 
-@dataclass(frozen=True)
-class Bars:
+class Bars(Struct, frozen=True):
     """Which columns a plot shows as bars, one group of bars a program.
 
     `baseline`: a line that bars are read against (1 for normalised times). `logarithmic`: bars
@@ -145,8 +140,7 @@ class Bars:
     logarithmic: bool = False
 
 
-@dataclass(frozen=True)
-class ReportTable:
+class ReportTable(Struct, frozen=True):
     """A table or graph of a paper, reproduced."""
 
     name: str  # What `simprof table` calls it ("epp1")

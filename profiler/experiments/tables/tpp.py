@@ -8,9 +8,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting

@@ -8,8 +8,9 @@ the run's beginning is worth, by its length, and one of another input (3).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.tables import claims, columns, conditions, tpp

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports import mode_facts, quality
 from simprof.profiler.reports.comparison_report import NOTHING_REFUSED
@@ -13,7 +15,6 @@ from simprof.profiler.reports.html.frontier import frontier, points
 from simprof.profiler.reports.html.summary import BAR, longest
 from simprof.profiler.reports.mode_facts import NamedMeasurement
 from simprof.profiler.reports.run_text import ending_text, program_text
-from simprof.simulator.values import dataclass
 
 NOTE = (
     "Accuracy: the share of the hot paths' flow on paths that the profile, too, has among as many "
@@ -23,8 +24,7 @@ NOTE = (
 )
 
 
-@dataclass(frozen=True)
-class SchemeRow:
+class SchemeRow(Struct, frozen=True):
     """A scheme in the table."""
 
     name: str

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, count
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.reports.mode_facts import NamedMeasurement, instruments
 from simprof.profiler.reports.quality import known
-from simprof.simulator.values import dataclass
 
 LEFT, TOP, WIDTH, HEIGHT, RIGHT, BOTTOM = 56, 80, 680, 300, 90, 46
 RADIUS, LINE, LETTER = 4, 13, 6.3  # of points; height of a line of text, width of a letter
@@ -43,8 +44,7 @@ class PointLabel(NamedTuple):
     best: bool  # Whether no other scheme is as good for less
 
 
-@dataclass(frozen=True)
-class Frontier:
+class Frontier(Struct, frozen=True):
     """What the template `frontier.svg` draws, and where."""
 
     labels: tuple[PointLabel, ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from simprof.profiler.graphfiles.lesson import Lesson
+from simprof.profiler.profiles.codec import encode
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.html import page
 
@@ -19,6 +19,6 @@ def render(lessons: Sequence[Lesson]) -> str:
         SCRIPTS,
         title=", ".join(dict.fromkeys(lesson.title for lesson in lessons)),
         lessons=lessons,
-        data=page.packed([asdict(lesson) for lesson in lessons]),
+        data=page.packed([encode(lesson) for lesson in lessons]),
         version=OWN_VERSION,
     )

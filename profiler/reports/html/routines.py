@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from simprof.profiler.code.codegen import Snippet
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
 from simprof.profiler.graphs.loops import depth_first
@@ -22,15 +24,13 @@ from simprof.profiler.reports.run_text import counters_text
 from simprof.profiler.session.planned_again import PlannedProgram, PlannedRoutine
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.isa.disassembly import disassemble
-from simprof.simulator.values import dataclass
 
 MOST_PATHS = 100  # Of a routine on its page, those that execute most instructions first
 
 _BLOCK, _SLOT, _ENTRY, _EXIT = range(4)
 
 
-@dataclass(frozen=True)
-class ReportRun:
+class ReportRun(Struct, frozen=True):
     """A profile of a report."""
 
     name: str  # What the page calls it
@@ -51,8 +51,7 @@ class ReportRun:
         return None if self.planned is None else self.planned.recovered.code
 
 
-@dataclass(frozen=True)
-class RoutineInRuns:
+class RoutineInRuns(Struct, frozen=True):
     """One routine in all runs: its position in each, None where it did not run."""
 
     name: str

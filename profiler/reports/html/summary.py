@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import column, group_digits, percent, plural, visible
@@ -11,13 +13,11 @@ from simprof.profiler.reports.html.routines import ReportRun
 from simprof.profiler.reports.mode_facts import SIZE_NAMES, guide_price, lost, shown_sizes
 from simprof.profiler.reports.run_text import COUNT_NAMES, ending_text, kind_costs, program_text
 from simprof.profiler.schemes.mode_options import shown_options
-from simprof.simulator.values import dataclass
 
 BAR = 100  # Units that the longest bar takes
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """One run in the summary."""
 
     name: str

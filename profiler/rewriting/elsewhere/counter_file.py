@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from simprof.profiler.code.hash_routine import MAX_WORDS, TableLayout
 from simprof.profiler.code.layout import SLOT_SIZE
@@ -40,7 +41,6 @@ from simprof.profiler.profiles.storage import LONGEST_HEADER
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 KIND = b"simprof-counters/"
 VERSION = "2"
@@ -61,8 +61,7 @@ class RegionKind(StrEnum):
     POOL = "pool"  # what a scheme's run-time routine handed out (`plan.plan.Buffer.is_pool`)
 
 
-@dataclass(frozen=True)
-class FileRegion:
+class FileRegion(Struct, frozen=True):
     """Memory whose content is in the file."""
 
     kind: RegionKind
@@ -96,8 +95,7 @@ class FileRegion:
         return size >= first and (size - first) % step == 0
 
 
-@dataclass(frozen=True)
-class CounterFile:
+class CounterFile(Struct, frozen=True, dict=True):
     """What a run of an instrumented program counted; or several runs, added up."""
 
     name: str  # Where it comes from, for messages

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.code.layout import (
@@ -49,7 +50,6 @@ from simprof.profiler.schemes.definition import (
     own_table,
 )
 from simprof.simulator.binary.program import PAGE_SIZE, page_up
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.session.observation import Observation
@@ -60,8 +60,7 @@ NO_SYMBOLS: Mapping[int, int] = MappingProxyType({})
 _SHOWN = 3
 
 
-@dataclass(frozen=True)
-class PlacedPlan:
+class PlacedPlan(Struct, frozen=True):
     """A routine's plan whose counters have addresses."""
 
     plan: InstrumentationPlan  # What is counted
@@ -151,8 +150,7 @@ def _owners(slots: Iterable[BufferSlot], start: int, size: int) -> bytes:
     return bytes(content)
 
 
-@dataclass(frozen=True)
-class MemoryCounters:
+class MemoryCounters(Struct, frozen=True):
     """What a routine's counters hold."""
 
     # Path counter -> value, where that is not 0, ascending; those with names (< 0) among them.

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.code.registers import abi
@@ -41,7 +42,6 @@ from simprof.simulator.isa.sparc import (
     SYSTEM_CALL_TRAP,
     SYSTEM_CALLS_64,
 )
-from simprof.simulator.values import dataclass
 
 R = Register
 
@@ -59,8 +59,7 @@ _FLUSH_WINDOWS = 0x81580000
 _FLUSH_TRAP = 3
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """Stands for the instructions that leave the address of `label` in `register`."""
 
     label: str
@@ -70,8 +69,7 @@ class Reference:
 Part = Item | Reference
 
 
-@dataclass(frozen=True)
-class Width:
+class Width(Struct, frozen=True):
     """What differs between the machines."""
 
     machine: MachineKind
@@ -219,8 +217,7 @@ FRAMES_END = RUNTIME_DATA + RUNTIME_DATA_SIZE
 LONGEST_NAME = 4000  # Bytes of the longest name; Linux takes 4,095
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """The buffer through which a trace is written."""
 
     buffer: StreamBuffer
@@ -232,8 +229,7 @@ class Stream:
         return self.buffer.size * (8 if self.packed else 1)
 
 
-@dataclass(frozen=True)
-class StartMemory:
+class StartMemory(Struct, frozen=True):
     """What the start of an instrumented program maps and fills, and what its end writes."""
 
     # (address, size in bytes) of the memory to map; all below 2 GB.
@@ -248,8 +244,7 @@ class StartMemory:
     signals: bool = False  # Whether the file is written when a signal ends the program, too
 
 
-@dataclass(frozen=True)
-class WordRun:
+class WordRun(Struct, frozen=True):
     """`count` equal words from `address` on."""
 
     address: int

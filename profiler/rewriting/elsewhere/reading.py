@@ -26,9 +26,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import COUNTER_SIZE, CounterSpace
@@ -73,7 +75,6 @@ from simprof.profiler.trace.regeneration import StopError, complete
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
-from simprof.simulator.values import dataclass
 
 # What a trace of paths is refused with
 UNKNOWN_SYMBOLS = "has paths that no routine has: it is damaged: run the program again"
@@ -319,8 +320,7 @@ def _result(ends: Sequence[int], instructions: int) -> RunResult:
     return RunResult(status, "exit", None, None, instructions, 0, 0, 0, 0.0, 0.0, 0)
 
 
-@dataclass(frozen=True)
-class TokenStream:
+class TokenStream(Struct, frozen=True):
     """The tokens of a run, one after the other, the most significant bit first."""
 
     stream: bytes  # Whole bytes: bits behind the last token are 0.

@@ -8,10 +8,12 @@ edge counts and paths that guided plans, and where calls were copied to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathPiece
@@ -25,7 +27,6 @@ from simprof.profiler.session.observation import chosen_options, scheme_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planner
 from simprof.profiler.trace.format import discovery_fields, read_discoveries
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # Routine number -> counts by edge id; routines that were not entered may be absent.
 Counts = Mapping[int, tuple[int, ...]]
@@ -55,8 +56,7 @@ def paths_of(recovered: ProgramGraphs, source: PathCounts | None) -> PathsByRout
 CopiedCalls = Mapping[int, int]
 
 
-@dataclass(frozen=True)
-class PlanRecipe:
+class PlanRecipe(Struct, frozen=True):
     """What decides the plans of an instrumented program."""
 
     # mode, options: The scheme.
@@ -138,44 +138,42 @@ def option_fields(options: SchemeOptions) -> dict[str, Any]:
     return {name: value for name, value in scheme_options(options).items() if name not in left}
 
 
+class _Header(Struct):
+    """The fields of a header that say what decides the plans."""
+
+    mode: str
+    options: Mapping[str, Any]
+    discoveries: Mapping[str, Any]
+    routines: tuple[int, ...]
+    edge_counts: Counts
+    path_counts: Mapping[int, tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]]
+    weights: Counts
+    copies: tuple[tuple[int, int], ...]
+    words: Mapping[int, int]
+    left: tuple[int, ...]
+    unit_flow: int | None = None
+
+
 def of_header(file: CounterFile) -> PlanRecipe:
     """Return what the header of a counter file says; UsageError if it says nothing that this
     simprof understands.
     """
-    header = file.header
     try:
+        known = decode(_Header, file.header)
+        paths = {
+            number: {(blocks, edges): count for blocks, edges, count in each}
+            for number, each in known.path_counts.items()
+        }
         return PlanRecipe(
-            mode=header["mode"],
-            options=chosen_options(header["options"]),
-            discoveries=read_discoveries(header["discoveries"]),
-            routines=_integers(header["routines"]),
-            edge_counts=_counts(header["edge_counts"]),
-            path_counts={int(n): _paths(each) for n, each in header["path_counts"].items()},
-            weights=_counts(header["weights"]),
-            unit_flow=_integers([header["unit_flow"]])[0] if "unit_flow" in header else None,
-            copies=dict(decode(tuple[tuple[int, int], ...], header["copies"])),
-            words={int(n): _integers([words])[0] for n, words in header["words"].items()},
-            left=_integers(header["left"]),
+            **asdict(known)
+            | {
+                "options": chosen_options(known.options),
+                "discoveries": read_discoveries(known.discoveries),
+                "path_counts": paths,
+                "copies": dict(known.copies),
+            }
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError):
         raise UsageError(
             f"{file.name} has no header that this simprof understands: instrument the program again"
         ) from None
-
-
-def _integers(values: Iterable[Any]) -> tuple[int, ...]:
-    numbers = tuple(values)
-    if not all(type(number) is int for number in numbers):
-        raise ValueError("not an integer")
-    return numbers
-
-
-def _counts(fields: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
-    return {int(number): _integers(counts) for number, counts in fields.items()}
-
-
-def _paths(fields: Iterable[Any]) -> dict[PathPiece, int]:
-    return {
-        (_integers(blocks), _integers(edges)): _integers([count])[0]
-        for blocks, edges, count in fields
-    }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import zstandard
+from msgspec import Struct
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathRecord
@@ -33,13 +34,11 @@ from simprof.profiler.schemes.registry import definition
 from simprof.profiler.trace.sequitur import Grammar, grammar_of
 from simprof.profiler.trace.subpaths import HotSubpath, count_subpaths, hot_subpaths
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 ZSTD_LEVEL = 19  # What the trace is compressed with for comparison
 
 
-@dataclass(frozen=True)
-class ExecutedSymbol:
+class ExecutedSymbol(Struct, frozen=True):
     """A symbol of the trace."""
 
     cfg: ControlFlowGraph  # Its routine
@@ -52,8 +51,7 @@ class ExecutedSymbol:
         return self.path.instructions(self.cfg)
 
 
-@dataclass(frozen=True)
-class WholePath:
+class WholePath(Struct, frozen=True):
     """The whole program path of one run."""
 
     program: ProgramInfo

@@ -10,11 +10,9 @@ from __future__ import annotations
 from simprof.profiler.code.hash_routine import code_key
 from simprof.profiler.plan.actions import Action, Execution
 from simprof.profiler.schemes.bittrace.window_codes import shift_in
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class ShiftBits(Action):
+class ShiftBits(Action, frozen=True):
     """`r = r << width | bits`: a branch's outcome is recorded (EPP section 2)."""
 
     bits: int
@@ -27,8 +25,7 @@ class ShiftBits(Action):
         return f"r=r<<{self.width}|{self.bits}"
 
 
-@dataclass(frozen=True)
-class CountShifted(Action):
+class CountShifted(Action, frozen=True):
     """`count[r << width | bits]++`: the outcome of a path's last branch is no longer recorded."""
 
     bits: int
@@ -42,8 +39,7 @@ class CountShifted(Action):
         return f"count[r<<{self.width}|{self.bits}]++"
 
 
-@dataclass(frozen=True)
-class StartWords(Action):
+class StartWords(Action, frozen=True):
     """`rK=value`: the code goes on in word `word`; words `first` to `word - 1` become 0."""
 
     first: int
@@ -67,8 +63,7 @@ class StartWords(Action):
         return f"{skipped}r{self.word}={self.value}"
 
 
-@dataclass(frozen=True)
-class ShiftWord(Action):
+class ShiftWord(Action, frozen=True):
     """`rK = rK << width | bits`: as `ShiftBits`, in one word of several."""
 
     word: int
@@ -83,8 +78,7 @@ class ShiftWord(Action):
         return f"r{self.word}=r{self.word}<<{self.width}|{self.bits}"
 
 
-@dataclass(frozen=True)
-class CountWords(Action):
+class CountWords(Action, frozen=True):
     """`count[r0,..rK]++`: a path ends whose code has `used` words; the others count as 0."""
 
     used: int
@@ -103,8 +97,7 @@ class CountWords(Action):
         return f"count[{','.join(f'r{word}' for word in range(self.used))}]++"
 
 
-@dataclass(frozen=True)
-class ShiftRecord(Action):
+class ShiftRecord(Action, frozen=True):
     """A branch's record of `width` bits goes into the FIFO, and the oldest one out of it."""
 
     record: int

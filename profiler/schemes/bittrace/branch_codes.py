@@ -21,16 +21,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.numbering import PathNumbering
-from simprof.simulator.values import dataclass
 
 WORD_BITS = 31  # Bits of a word: what is never negative in a 32-bit register
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class BranchCodes:
+class BranchCodes(Struct, frozen=True, dict=True):
     """Codes of the paths of a dag."""
 
     dag: Dag  # The acyclic graph

@@ -11,9 +11,10 @@ branches begin at ENTRY. So every branch that is executed is the last of one win
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
+
+from msgspec.structs import replace
 
 from simprof.profiler.code.hash_routine import TableLayout, code_key, key_code
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -28,13 +29,11 @@ from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftRecord, StartWords
 from simprof.profiler.schemes.bittrace.window_codes import WindowCodes, window_codes
 from simprof.profiler.schemes.static import describe_tree
-from simprof.simulator.values import dataclass
 
 LIMITED = "limited_routines"  # Name of what is lost where k branches do not fit
 
 
-@dataclass(frozen=True, kw_only=True)
-class FifoPlan(BasicPlan):
+class FifoPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
     """A FIFO of branches for the activations of one routine, and the way back to paths."""
 
     codes: WindowCodes

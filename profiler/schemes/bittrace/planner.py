@@ -47,14 +47,12 @@ from simprof.profiler.schemes.bittrace.actions import (
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS, BranchCodes, branch_codes
 from simprof.profiler.schemes.static import by_edge, dummy, num_paths
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 # Labels begin at 0 at every predicate, so these are soon all there.
 _shift_bits, _shift_word = cache(ShiftBits), cache(ShiftWord)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BitTracePlan(AcyclicPathPlan):
+class BitTracePlan(AcyclicPathPlan, frozen=True, kw_only=True):
     """Bit tracing of one routine and the way back from counters to paths."""
 
     # A path's number is `hash_routine.code_key` of its code. Weights choose removed edges with

@@ -20,12 +20,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
+from msgspec import Struct
+
 from simprof.profiler.code.hash_routine import MAX_WORDS
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
-from simprof.simulator.values import dataclass
 
 
 def shift_in(words: list[int], record: int, width: int, sizes: Sequence[int]) -> None:
@@ -37,8 +38,7 @@ def shift_in(words: list[int], record: int, width: int, sizes: Sequence[int]) ->
         words[at] = (words[at] << width | newer) & (1 << size * width) - 1
 
 
-@dataclass(frozen=True)
-class WindowCodes:
+class WindowCodes(Struct, frozen=True, dict=True):
     """Codes of the windows of a routine."""
 
     cfg: ControlFlowGraph

@@ -16,12 +16,12 @@ Other routines may log nothing, so nothing is expected of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.spanning import block_weights
 from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
-from simprof.simulator.values import dataclass
 
 # Masks say which sources may have been logged last. Two bits more say where control comes from,
 # nothing else being known: from the edge ENTRY -> first block, or from a call or signal handler.
@@ -30,8 +30,7 @@ _FIRST_SOURCE_BIT = 2
 _SOURCES = ~(_ENTERED | _RETURNED)
 
 
-@dataclass(frozen=True)
-class Disruptions:
+class Disruptions(Struct, frozen=True):
     """Blocks whose top, and edges, that need `logdisrupt`."""
 
     blocks: frozenset[int]
@@ -89,8 +88,7 @@ def interior_entries(cfg: ControlFlowGraph) -> frozenset[int]:
     return frozenset(inside if len(inside) < len(entries) else inside[1:])
 
 
-@dataclass
-class _Region:
+class _Region(Struct):
     """What a place leads to without a logging call."""
 
     lasts: bool = False  # beyond its own edges

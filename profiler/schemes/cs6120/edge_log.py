@@ -16,15 +16,13 @@ from typing import ClassVar, NamedTuple
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Event
 from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
-from simprof.simulator.values import dataclass
 
 # Counters of logged pairs of all routines (`code`); low 10 bits of its address 0.
 PAIRS = Buffer("pairs", offset=0x4000, has_slots=True)
 _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 
 
-@dataclass(frozen=True)
-class LogAction(Event):
+class LogAction(Event, frozen=True):
     """A logging call."""
 
     symbol: ClassVar[str]  # of the routine that it calls
@@ -35,19 +33,19 @@ class LogAction(Event):
         return f"{self.symbol}({self.number})"
 
 
-class LogSource(LogAction):
+class LogSource(LogAction, frozen=True):
     """`logsrc(number)`: an edge's source is left, perhaps along a logged edge."""
 
     symbol = "logsrc"
 
 
-class LogDestination(LogAction):
+class LogDestination(LogAction, frozen=True):
     """`logdest(number)`: a destination is entered, perhaps along a logged edge."""
 
     symbol = "logdest"
 
 
-class LogDisrupt(LogAction):
+class LogDisrupt(LogAction, frozen=True):
     """`logdisrupt(number)`: another way was taken than the logged edge."""
 
     symbol = "logdisrupt"

@@ -34,7 +34,6 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     logged_edges,
 )
 from simprof.profiler.schemes.static import describe_tree
-from simprof.simulator.values import dataclass
 
 _Actions = dict[int, tuple[Action, ...]]
 
@@ -42,8 +41,7 @@ _Actions = dict[int, tuple[Action, ...]]
 _log_source, _log_destination = cache(LogSource), cache(LogDestination)
 
 
-@dataclass(frozen=True)
-class NaivePlan(BasicPlan):
+class NaivePlan(BasicPlan, frozen=True):
     """A counter on every edge: counter k of the plan is on edge `counted[k]`."""
 
     counted: tuple[int, ...]
@@ -57,8 +55,7 @@ class NaivePlan(BasicPlan):
         assert self.plan == counter_plan(self.counted), "the plan counts other edges"
 
 
-@dataclass(frozen=True)
-class CallsPlan(BasicPlan):
+class CallsPlan(BasicPlan, frozen=True):
     """Logged edges of one routine."""
 
     logged: tuple[LoggedEdge, ...]  # Event k of the plan is the count of the pair of the k-th.

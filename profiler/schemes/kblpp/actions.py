@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from simprof.profiler.plan.actions import Action, Execution, register_sum
 from simprof.profiler.schemes.kblpp.forest import Sequences
-from simprof.simulator.values import dataclass
 
 TAU, BETA, LACKING = range(1, 4)
 
 
-@dataclass(frozen=True)
-class BeginStream(Action):
+class BeginStream(Action, frozen=True):
     """`*`: an activation begins."""
 
     def execute(self, execution: Execution) -> None:
@@ -27,8 +25,7 @@ class BeginStream(Action):
         return "emit *"
 
 
-@dataclass(frozen=True)
-class StartPath(Action):
+class StartPath(Action, frozen=True):
     """`r=constant`: `SetRegister` would say that the other registers are of no use any more."""
 
     constant: int
@@ -40,8 +37,7 @@ class StartPath(Action):
         return f"r={self.constant}"
 
 
-@dataclass(frozen=True)
-class Emit(Action):
+class Emit(Action, frozen=True):
     """`emit r + constant`: a path ends."""
 
     constant: int

@@ -27,11 +27,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from simprof.simulator.values import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Sequences:
+class Sequences(Struct, frozen=True):
     """Sequences of numbers below `paths`, and the forest that counts those of up to `length`."""
 
     paths: int

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import asdict, replace
 
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
@@ -29,11 +30,9 @@ from simprof.profiler.schemes.kblpp.actions import BeginStream, Emit, StartPath
 from simprof.profiler.schemes.kblpp.code import NODES
 from simprof.profiler.schemes.kblpp.forest import BUCKETS, Sequences
 from simprof.profiler.schemes.pp.planner import PathPlan
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class SequencePlan(PathPlan):
+class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
     """Acyclic paths that are emitted, and the way back from the forest to sequences of them."""
 
     length: int  # k
@@ -145,7 +144,7 @@ def plan_kblpp(base: PathPlan, length: int) -> SequencePlan:
         registers=2 if length == 2 else 4,
         buffers=(BufferUse(NODES),),
     )
-    return SequencePlan(**{**vars(base), "plan": emitting, "length": length})
+    return SequencePlan(**{**asdict(base), "plan": emitting, "length": length})
 
 
 def _emitting(actions: Sequence[Action], sequences: Sequences, hashed: bool) -> Iterator[Action]:

@@ -17,11 +17,9 @@ Those of the regions around it are saved in further registers, between c[K-1] an
 from __future__ import annotations
 
 from simprof.profiler.plan.actions import Action, Execution
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class EnterLoop(Action):
+class EnterLoop(Action, frozen=True):
     """`itr := 0`: an iterated loop is entered, with k = `iterations`."""
 
     iterations: int
@@ -33,8 +31,7 @@ class EnterLoop(Action):
         return "itr:=0"
 
 
-@dataclass(frozen=True)
-class AddAccumulators(Action):
+class AddAccumulators(Action, frozen=True):
     """`c[j] += ...` for every j: the loop's edge in each of its copies."""
 
     entered: tuple[int, ...]  # By accumulator: what a path is given that did not begin at the head.
@@ -61,8 +58,7 @@ class AddAccumulators(Action):
         return f"c+=[{', '.join(terms)}]"
 
 
-@dataclass(frozen=True)
-class CountIterations(Action):
+class CountIterations(Action, frozen=True):
     """`if f: count[c[k-1] + constant]++`: the back edge ends a path of k iterations."""
 
     iterations: int
@@ -79,8 +75,7 @@ class CountIterations(Action):
         return f"if f: count[{counter}]++"
 
 
-@dataclass(frozen=True)
-class NextIteration(Action):
+class NextIteration(Action, frozen=True):
     """`c[j] := c[j-1]; c[0] := start; itr++` (saturating): the next iteration begins."""
 
     iterations: int
@@ -97,8 +92,7 @@ class NextIteration(Action):
         return "; ".join([*moves, f"c[0]:={self.start}", "(f,itr):=setf(itr)"])
 
 
-@dataclass(frozen=True)
-class LeaveLoop(Action):
+class LeaveLoop(Action, frozen=True):
     """`c[0] := c[itr]`: an iterated loop is left; the oldest path goes on."""
 
     iterations: int
@@ -116,8 +110,7 @@ class LeaveLoop(Action):
 # -- Collapsed loops (KITER 5)
 
 
-@dataclass(frozen=True)
-class SaveRegion(Action):
+class SaveRegion(Action, frozen=True):
     """`save c[0..k-1], itr`: a collapsed loop is entered from an iterated one with this k."""
 
     iterations: int
@@ -134,8 +127,7 @@ class SaveRegion(Action):
         return f"save c[0..{self.iterations - 1}], itr"
 
 
-@dataclass(frozen=True)
-class RestoreRegion(Action):
+class RestoreRegion(Action, frozen=True):
     """`restore c[0..k-1], itr`: the collapsed loop is left."""
 
     iterations: int
@@ -151,8 +143,7 @@ class RestoreRegion(Action):
         return f"restore c[0..{self.iterations - 1}], itr"
 
 
-@dataclass(frozen=True)
-class BeginPath(Action):
+class BeginPath(Action, frozen=True):
     """`c[0] := start`: a path begins in a collapsed loop."""
 
     # `SetRegister` would say that nothing that the registers held is of use any more.

@@ -22,6 +22,8 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.loops import (
     DepthFirst,
@@ -30,7 +32,6 @@ from simprof.profiler.graphs.loops import (
     proper_back_edges,
 )
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
-from simprof.simulator.values import dataclass
 
 GIVEN_UP = "given_up_routines"  # Name of what is lost where a routine has too many paths
 
@@ -87,8 +88,7 @@ def unmatched(text: str, routines: Iterable[ControlFlowGraph]) -> list[str]:
     return [f"{each.where}{IS}{each.iterations}" for each in left]
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What the user asks of a routine's loops."""
 
     iterations: int = 2  # k of the loops that `choices` leave open
@@ -149,8 +149,7 @@ class LimitReason(StrEnum):
         return self in (LimitReason.IRREDUCIBLE, LimitReason.AMBIGUOUS, LimitReason.PATH_LIMIT)
 
 
-@dataclass(frozen=True)
-class LimitedLoop:
+class LimitedLoop(Struct, frozen=True):
     """A loop whose paths span fewer iterations than were asked for."""
 
     head: int  # Target of its back edges

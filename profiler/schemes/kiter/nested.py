@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import DepthFirst, depth_first
@@ -53,11 +55,9 @@ from simprof.profiler.schemes.kiter.regions import (
     nested_loops,
 )
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class PlannedRegion:
+class PlannedRegion(Struct, frozen=True):
     """A region with its plan, and where its counters and the state around it are."""
 
     region: GraphRegion
@@ -117,8 +117,7 @@ class PlannedRegion:
         return UnfinishedPath(self.region.vertex_of[end.block], own, last, end.count)
 
 
-@dataclass(frozen=True, kw_only=True)
-class NestedPlan(BasicPlan):
+class NestedPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
     """k-iteration path instrumentation of one routine by regions, and the way back to paths."""
 
     regions: tuple[PlannedRegion, ...]  # Outer ones first

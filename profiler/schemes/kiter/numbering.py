@@ -24,6 +24,8 @@ from itertools import chain, groupby
 from math import inf
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import DagEdge, make_dag
 from simprof.profiler.graphs.loops import DepthFirst
@@ -43,7 +45,6 @@ from simprof.profiler.schemes.kiter.unrolled import (
     unroll,
     with_iterations,
 )
-from simprof.simulator.values import dataclass
 
 
 class Choices(NamedTuple):
@@ -53,8 +54,7 @@ class Choices(NamedTuple):
     edges: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class IterationNumbering:
+class IterationNumbering(Struct, frozen=True, dict=True):
     """Numbers of the valid paths of an unrolled graph."""
 
     unrolled: Unrolled  # The numbered graph

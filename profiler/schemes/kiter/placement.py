@@ -36,11 +36,9 @@ from simprof.profiler.schemes.kiter.actions import (
 )
 from simprof.profiler.schemes.kiter.numbering import IterationNumbering, compensated_vertices
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class IterationIncrements(ChordIncrements):
+class IterationIncrements(ChordIncrements, frozen=True, kw_only=True):
     """Increments by edge of the unrolled graph."""
 
     compensation: tuple[int, ...]  # Taken off the increments of compensated paths
@@ -98,7 +96,7 @@ def iteration_increments(
     moved = tuple(compensation)
     if weights is not None and unrolled.full_loops:  # nothing else is ever compensated
         moved = _moved(unrolled, compensation, weights)
-    return IterationIncrements(increments, potential, moved)
+    return IterationIncrements(increments, potential, compensation=moved)
 
 
 def _moved(

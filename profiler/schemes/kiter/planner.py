@@ -21,6 +21,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import DagEdge
 from simprof.profiler.graphs.flow import solve_tree
@@ -69,11 +71,9 @@ from simprof.profiler.schemes.kiter.unrolled import (
 )
 from simprof.profiler.schemes.static import ROOT_EDGE, num_paths
 from simprof.simulator.errors import UsageError
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class IterationPlan(ExactPathPlan):
+class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
     """k-iteration path instrumentation of one routine, and the way back to paths."""
 
     # A visit to an iterated loop makes n iterations (n - 1 back edges and an exit). The path that
@@ -218,8 +218,7 @@ class IterationPlan(ExactPathPlan):
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
 
 
-@dataclass(frozen=True)
-class GivenUpPlan(BasicPlan):
+class GivenUpPlan(BasicPlan, frozen=True):
     """No instrumentation: the routine has too many paths (KITER 6)."""
 
     untruncated_paths: int  # As many as it would have
@@ -290,8 +289,7 @@ def plan_kiter(
     return made.plan(unrolled, iterated, tuple(limited))
 
 
-@dataclass(frozen=True)
-class Making:
+class Making(Struct, frozen=True):
     """How plans are made of unrolled graphs: parameters as those of `plan_kiter`."""
 
     weights: Sequence[float]

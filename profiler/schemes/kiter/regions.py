@@ -21,6 +21,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.schemes.kiter.numbering import fit, number_iterations
@@ -30,11 +32,9 @@ from simprof.profiler.schemes.kiter.unrolled import (
     cycles_inside,
     find_loops,
 )
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class NestedLoop:
+class NestedLoop(Struct, frozen=True):
     """A loop, and those directly inside of it."""
 
     loop: IteratedLoop
@@ -68,8 +68,7 @@ def nested_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tup
 # -- Regions
 
 
-@dataclass(frozen=True)
-class GraphRegion:
+class GraphRegion(Struct, frozen=True, dict=True):
     """A routine, or a collapsed loop, as a graph without the insides of its collapsed loops."""
 
     cfg: ControlFlowGraph
@@ -242,8 +241,7 @@ def _search(
     )
 
 
-@dataclass(frozen=True)
-class UnrolledRegion:
+class UnrolledRegion(Struct, frozen=True):
     """A region, and the graph on which its paths are numbered."""
 
     region: GraphRegion

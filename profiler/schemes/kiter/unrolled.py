@@ -21,15 +21,16 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, chain
 from typing import NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, DagColumns, make_dag
 from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
-from simprof.simulator.values import dataclass
 
 # -- Which loops are iterated (KITER 5)
 #
@@ -40,8 +41,7 @@ from simprof.simulator.values import dataclass
 # own (KITER 3; EPP 4.1).
 
 
-@dataclass(frozen=True)
-class IteratedLoop:
+class IteratedLoop(Struct, frozen=True):
     """A loop and the number of its iterations that paths span (k of KITER, by loop)."""
 
     head: int
@@ -109,8 +109,7 @@ class Copy(NamedTuple):
     iteration: int
 
 
-@dataclass(frozen=True)
-class Unrolled(Dag):
+class Unrolled(Dag, frozen=True, dict=True):
     """A control-flow graph without cycles, its iterated loops unrolled."""
 
     # Vertices keep their ids in copy 1; those of other copies follow, by loop, copy and block. Real
@@ -299,7 +298,7 @@ def unroll(
     else:
         dag = make_dag(cfg, dfs, cuts)
         columns, removed = dag.columns, dag.removed
-    return Unrolled.of_columns(cfg, dfs, columns, removed, tuple(sorted(cuts)), loops=loops)
+    return Unrolled(cfg, dfs, columns, removed, tuple(sorted(cuts)), loops)
 
 
 def _unrolled(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.actions import Action, Execution, register_sum
-from simprof.simulator.values import dataclass
 
 # What a number begins with. At ENTRY, and where the last one was just written: both are less than
 # any number with a digit has.
 ENTERED, WRITTEN = 2, 3
 
 
-@dataclass(frozen=True)
-class AddDigit(Action):
+class AddDigit(Action, frozen=True):
     """`r = r * radix + digit`: a block is entered; r is written before if it would be too large."""
 
     radix: int
@@ -38,8 +36,7 @@ class AddDigit(Action):
         return f"r=r*{self.radix}{digit}"
 
 
-@dataclass(frozen=True)
-class WriteWalk(Action):
+class WriteWalk(Action, frozen=True):
     """`trace walk`: an activation ends, and what its number is by then is written."""
 
     place: int

@@ -26,11 +26,9 @@ from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
 from simprof.profiler.plan.plan import BufferUse, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.pap.actions import ENTERED, WRITTEN, AddDigit, WriteWalk
 from simprof.profiler.schemes.tracing.actions import TRACE
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class WalkPlan(BasicPlan):
+class WalkPlan(BasicPlan, frozen=True, dict=True):
     """The digits of one routine, and the way back from numbers to walks."""
 
     bits: int  # Of a number

@@ -28,14 +28,12 @@ from simprof.profiler.plan.placement import choose_table, instrumentation, place
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.options import RootEdge
 from simprof.profiler.schemes.static import describe_acyclic
-from simprof.simulator.values import dataclass
 
 if TYPE_CHECKING:
     from simprof.profiler.code.context import RoutineContext
 
 
-@dataclass(frozen=True, kw_only=True)
-class PathPlan(AcyclicPathPlan):
+class PathPlan(AcyclicPathPlan, frozen=True, kw_only=True):
     """Path instrumentation of one routine and the way back from counters to paths."""
 
     # tree, increments: By dag edge and vertex: the structures that the plan was made from.

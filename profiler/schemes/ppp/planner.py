@@ -19,10 +19,11 @@ is derived here is said to be. Steps, each of which an option switches off:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
@@ -51,7 +52,6 @@ from simprof.profiler.schemes.tpp.obvious import ObviousPaths
 from simprof.profiler.schemes.tpp.plan import ObviousCounts, Rules, TppPlan, tree_weights
 from simprof.profiler.schemes.tpp.planner import Drafter, choose, exactly, prepared
 from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
-from simprof.simulator.values import dataclass
 
 
 class Parts(NamedTuple):
@@ -66,8 +66,7 @@ class Parts(NamedTuple):
     skip: float = 75.0  # Percent of definite flow from which on a routine is left out
 
 
-@dataclass(frozen=True, kw_only=True)
-class PppPlan(TppPlan):
+class PppPlan(TppPlan, frozen=True, kw_only=True):
     """Practical path instrumentation of one routine."""
 
     graphs: PracticalGraphs
@@ -134,8 +133,7 @@ class PppPlan(TppPlan):
         assert self.increments.increments == self.numbering.values, "values are not on edges"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PracticalDrafter(Drafter):
+class PracticalDrafter(Drafter, frozen=True, kw_only=True):
     """Makes plans of one routine that differ in what is cold and in the path limit."""
 
     parts: Parts

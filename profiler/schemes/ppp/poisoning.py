@@ -26,11 +26,9 @@ from simprof.profiler.plan.actions import Action, SetRegister
 from simprof.profiler.plan.placement import Detours, Placement
 from simprof.profiler.schemes.tpp.actions import CountColdPath, Poison
 from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class PracticalGraphs(HotGraphs):
+class PracticalGraphs(HotGraphs, frozen=True, dict=True):
     """The two graphs that decide what happens on which edge."""
 
     free: bool = True  # Whether poison is free

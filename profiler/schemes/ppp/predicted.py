@@ -8,9 +8,10 @@ the edge profile: those with definite flow, each as often as that. The others ar
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -21,14 +22,12 @@ from simprof.profiler.plan.path_plan import PathCountingPlan
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.edge_flow import EdgeFlow
 from simprof.profiler.schemes.static import num_paths
-from simprof.simulator.values import dataclass
 
 # Paths with definite flow that are listed at most: a routine with more is not predicted.
 _LISTED = 100_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class PredictedPlan(PathCountingPlan):
+class PredictedPlan(PathCountingPlan, frozen=True, kw_only=True):
     """No code in a routine whose paths the edge profile predicts."""
 
     numbering: PathNumbering  # Of all its paths

@@ -8,16 +8,12 @@ it has one. Register 1, where there is one, adds up those of Ball and Larus: the
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from simprof.profiler.plan.actions import Action, Execution, RegisterEffect, register_sum
-from simprof.simulator.values import dataclass
 
 UNINTERESTING = -1  # Number of the counter of all paths that are not interesting
 
 
-@dataclass(frozen=True)
-class SetBoth(Action):
+class SetBoth(Action, frozen=True):
     """`r = index, n = number`: start a path."""
 
     effect = RegisterEffect.DEFINES
@@ -32,8 +28,7 @@ class SetBoth(Action):
         return f"r={self.index}, n={self.number}"
 
 
-@dataclass(frozen=True)
-class AddBoth(Action):
+class AddBoth(Action, frozen=True):
     """`r += index, n += number`."""
 
     index: int
@@ -48,8 +43,7 @@ class AddBoth(Action):
         return ", ".join(f"{name}+={value}" for name, value in added if value)
 
 
-@dataclass(frozen=True)
-class CountPreferred(Action):
+class CountPreferred(Action, frozen=True):
     """`if r + index is that of an interesting path count[r + index]++ else other++`: a path ends.
 
     With tags: `if tag[i] == n + number`, where i is the low `bits` bits of r + index. A number is
@@ -63,9 +57,20 @@ class CountPreferred(Action):
     bits: int
     first: int = 0  # Counter of index 0
     # Number of the path of each index, as the memory of the routine has it; (): no tags.
-    tags: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    # Not compared: they are many, and their code is the same.
+    tags: tuple[int, ...] = ()
     hashed: bool = False  # Whether others are counted in a hash table, under their numbers
     on_back_edge: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CountPreferred) and self._compared == other._compared
+
+    def __hash__(self) -> int:
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> tuple[object, ...]:
+        return self.index, self.number, self.bits, self.first, self.hashed, self.on_back_edge
 
     @property
     def reads_number(self) -> bool:
@@ -94,8 +99,7 @@ class CountPreferred(Action):
         return f"if {test} count[{index}]++ else {other}"
 
 
-@dataclass(frozen=True)
-class CountKnown(Action):
+class CountKnown(Action, frozen=True):
     """`count[counter]++`: a path that is known without registers ends; `other++` if it is none."""
 
     effect = RegisterEffect.IGNORES

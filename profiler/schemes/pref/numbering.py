@@ -27,15 +27,15 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.path_sums import bounds, least_before
-from simprof.simulator.values import dataclass
 
 DagPath = tuple[int, ...]
 
 
-@dataclass
-class _Beginning:
+class _Beginning(Struct):
     """A prefix, with what follows it by its next edge, and where the indices of its rests are."""
 
     onward: dict[int, _Beginning]
@@ -45,8 +45,7 @@ class _Beginning:
     end: int = 1
 
 
-@dataclass(frozen=True)
-class IntervalNumbering:
+class IntervalNumbering(Struct, frozen=True):
     """Values by edge of the acyclic graph that give interesting paths their indices."""
 
     values: tuple[int, ...]

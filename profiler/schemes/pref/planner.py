@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
@@ -57,7 +58,6 @@ from simprof.profiler.schemes.pref.actions import (
 )
 from simprof.profiler.schemes.pref.numbering import DagPath, IntervalNumbering, number_intervals
 from simprof.profiler.schemes.static import by_edge
-from simprof.simulator.values import dataclass
 
 OTHERS = "uninteresting paths"  # Name of the counter of all paths that are not interesting
 NO_PATH = (1 << 32) - 1  # A tag that is no path's number
@@ -73,8 +73,7 @@ class KnownBy(StrEnum):
     NOTHING = "nothing"  # none is
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrefPlan(PathPlan):
+class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
     """Preferential path instrumentation of one routine."""
 
     path_profile: Mapping[PathPiece, int]  # What it was made from
@@ -198,8 +197,7 @@ class PrefPlan(PathPlan):
             assert highest < self.plan.path_counters, "an index is beyond the array"
 
 
-@dataclass(frozen=True)
-class PreferredSteps(RegisterSteps):
+class PreferredSteps(RegisterSteps, frozen=True):
     """What edges of the acyclic graph do; `increments` has one of the two of each that is not 0."""
 
     # indices, numbers: By edge, what is added to the registers.
@@ -256,7 +254,7 @@ def plan_pref(
     if everywhere or base.plan.table is CounterTable.HASH:
         known_by, indices = _choose(dag, indices, base.numbering.total, fall_back)
     made = PrefPlan(
-        **{each.name: getattr(base, each.name) for each in fields(base)},
+        **asdict(base),
         path_profile=path_profile,
         profile=profile,
         fall_back=fall_back,

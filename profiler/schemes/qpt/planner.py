@@ -19,8 +19,10 @@ plan                  counters                               BL94            the
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import Where
@@ -53,13 +55,11 @@ from simprof.profiler.schemes.qpt.vertex_counts import (
     vertex_flow,
 )
 from simprof.profiler.schemes.static import describe_tree
-from simprof.simulator.values import dataclass
 
 _OTHER_EDGES = "the plan counts other edges than the chords"
 
 
-@dataclass(frozen=True)
-class EdgePlan(BasicPlan):
+class EdgePlan(BasicPlan, frozen=True):
     """Edge instrumentation of one routine: counter k of the plan is on edge `tree.chords[k]`."""
 
     tree: SpanningTree  # Spanning tree of the live edges, by control-flow edge id
@@ -86,8 +86,7 @@ class EdgePlan(BasicPlan):
 INCREMENT = 5  # Instructions of an increment where a jump takes one, as BL94 counts them (6.1)
 
 
-@dataclass(frozen=True)
-class MixedPlan(BasicPlan):
+class MixedPlan(BasicPlan, frozen=True):
     """Counters on edges and in blocks that tell every edge's count: counter k is on chord k."""
 
     # Spanning tree of the split graph: its edges are those of the routine, then its blocks.
@@ -172,8 +171,7 @@ def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) 
     return EdgePlan(cfg, counter_plan(tree.chords), edge_weights, tree)
 
 
-@dataclass(frozen=True)
-class VertexPlan(BasicPlan):
+class VertexPlan(BasicPlan, frozen=True):
     """Counters in blocks: in each (redundant), or in the fewest that tell the others' counts."""
 
     counted: tuple[int, ...]  # Blocks with counters: counter k of the plan is in the k-th.
@@ -201,8 +199,7 @@ class VertexPlan(BasicPlan):
         assert self.plan == counter_plan(blocks=self.counted), "the plan counts other blocks"
 
 
-@dataclass(frozen=True)
-class EdgeHeuristicPlan(EdgePlan):
+class EdgeHeuristicPlan(EdgePlan, frozen=True):
     """Counters on edges that tell block counts: Vprof(Ecnt), BL94 figure 11."""
 
     removed: tuple[int, ...]  # Chords without counters
@@ -265,8 +262,7 @@ def plan_qpt(
 # A plan of the contracted graph becomes one of the routine: a counter on an edge is on the same
 # edge, a counter in a block is in the first of its chain. So it is generated, priced and counted
 # like any other, and its counters are read for every block and edge of the routine.
-@dataclass(frozen=True)
-class MergedPlan:
+class MergedPlan(Struct, frozen=True):
     """A plan for the blocks of BL94."""
 
     contraction: Contraction  # The routine and its contracted graph

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import counts_at, early_supply, rooted_edges, solve_tree
 from simprof.profiler.graphs.loops import DepthFirst
@@ -21,11 +23,9 @@ from simprof.profiler.graphs.spanning import (
     find_root,
     maximum_spanning_tree,
 )
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class VertexFlow:
+class VertexFlow(Struct, frozen=True):
     """The reduced graph of a routine, and a spanning tree of it."""
 
     cfg: ControlFlowGraph  # The routine

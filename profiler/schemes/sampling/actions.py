@@ -12,15 +12,13 @@ from simprof.profiler.plan.actions import (
     RegisterEffect,
     register_sum,
 )
-from simprof.simulator.values import dataclass
 
 WORD = "sample"  # counts down to the next sample
 BURST = "burst"  # counts the samples of a burst
 UNSAMPLED = -1  # in the path register along a path that `sampled` does not count
 
 
-@dataclass(frozen=True)
-class ChoosePath(Action):
+class ChoosePath(Action, frozen=True):
     """`r=constant` if the path that begins is a sample, else `r` is negative."""
 
     effect = RegisterEffect.DEFINES
@@ -43,7 +41,7 @@ class ChoosePath(Action):
         return f"if --sample<=0 sample={self.interval}; r={self.constant} else r={UNSAMPLED}"
 
 
-class OfSamples(Action):
+class OfSamples(Action, frozen=True):
     """What is done along sampled paths only."""
 
     def execute(self, execution: Execution) -> None:
@@ -56,16 +54,15 @@ class OfSamples(Action):
         return f"if r>=0 {super().__str__()}"
 
 
-class AddToSample(OfSamples, AddRegister):
+class AddToSample(OfSamples, AddRegister, frozen=True):
     """`r+=constant` in samples."""
 
 
-class CountSample(OfSamples, CountPath):
+class CountSample(OfSamples, CountPath, frozen=True):
     """`count[r + constant]++` in samples: a path ends."""
 
 
-@dataclass(frozen=True)
-class SamplePath(CountPath):
+class SamplePath(CountPath, frozen=True):
     """`count[r + constant]++` where the path that ends is a sample."""
 
     tick: int = 1

@@ -32,13 +32,11 @@ from simprof.profiler.schemes.sampling.actions import UNSAMPLED, WORD, ChoosePat
 from simprof.profiler.schemes.sampling.code import count_down, needs
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
-from simprof.simulator.values import dataclass
 
 _NOTHING = NoCode()
 
 
-@dataclass(frozen=True)
-class EnterPath(ChoosePath):
+class EnterPath(ChoosePath, frozen=True):
     """Where an activation begins: only in the first copy."""
 
     @property
@@ -47,8 +45,7 @@ class EnterPath(ChoosePath):
         return CheckInFirst(self.constant, self.interval), Landing()
 
 
-@dataclass(frozen=True)
-class NextPath(ChoosePath):
+class NextPath(ChoosePath, frozen=True):
     """Where a path ends and the next one begins."""
 
     @property
@@ -59,7 +56,7 @@ class NextPath(ChoosePath):
         )
 
 
-class InCopy(Action):
+class InCopy(Action, frozen=True):
     """What is done in the second copy only."""
 
     def execute(self, execution: Execution) -> None:
@@ -68,7 +65,7 @@ class InCopy(Action):
             super().execute(execution)
 
 
-class AddInCopy(InCopy, AddRegister):
+class AddInCopy(InCopy, AddRegister, frozen=True):
     """`r+=constant` in the second copy."""
 
     @property
@@ -77,7 +74,7 @@ class AddInCopy(InCopy, AddRegister):
         return _NOTHING, AddRegister(self.constant)
 
 
-class CountInCopy(InCopy, CountPath):
+class CountInCopy(InCopy, CountPath, frozen=True):
     """`count[r + constant]++` in the second copy: a path ends."""
 
     @property
@@ -86,8 +83,7 @@ class CountInCopy(InCopy, CountPath):
         return _NOTHING, CountPath(self.constant, self.on_back_edge)
 
 
-@dataclass(frozen=True)
-class CheckInFirst(Action):
+class CheckInFirst(Action, frozen=True):
     """The code of a path's beginning in the first copy."""
 
     effect = RegisterEffect.DEFINES
@@ -100,7 +96,7 @@ class CheckInFirst(Action):
         return f"if --{WORD}<=0 {WORD}={self.interval}; r={self.constant}; to the second copy"
 
 
-class CheckInSecond(CheckInFirst):
+class CheckInSecond(CheckInFirst, frozen=True):
     """The same in the second copy."""
 
     def __str__(self) -> str:

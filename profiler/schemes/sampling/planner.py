@@ -53,11 +53,9 @@ from simprof.profiler.schemes.sampling.copies import (
     NextPath,
 )
 from simprof.profiler.schemes.static import by_edge, dummy, num_paths
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class SamplingPlan(PathCountingPlan):
+class SamplingPlan(PathCountingPlan, frozen=True, kw_only=True):
     """Sampled paths of one routine."""
 
     numbering: PathNumbering
@@ -86,8 +84,7 @@ class SamplingPlan(PathCountingPlan):
         self.numbering.validate()
 
 
-@dataclass(frozen=True, kw_only=True)
-class SampledPlan(SamplingPlan):
+class SampledPlan(SamplingPlan, frozen=True, kw_only=True):
     """Sampled paths of `sampled`."""
 
     def read(self, counters: RoutineCounters) -> Reading:
@@ -102,8 +99,7 @@ class SampledPlan(SamplingPlan):
         return Reading(None, paths=counters.finished_paths, partial=partial)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PepPlan(SamplingPlan):
+class PepPlan(SamplingPlan, frozen=True, kw_only=True):
     """Sampled paths of `pep`."""
 
     @property

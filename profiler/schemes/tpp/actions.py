@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.actions import Action, Execution, RegisterEffect, register_sum
-from simprof.simulator.values import dataclass
 
 COLD_COUNTER = -1  # Number of the counter below a routine's array that counts cold paths (TPP A.1)
 POISON = -(1 << 30)  # What a poisoned path register holds: its two high bits are set (TPP A.2)
 
 
-@dataclass(frozen=True)
-class Poison(Action):
+class Poison(Action, frozen=True):
     """`poison r`: the path is cold from here on (TPP 4.1, A.2)."""
 
     effect = RegisterEffect.DEFINES
@@ -24,8 +22,7 @@ class Poison(Action):
         return "poison r"
 
 
-@dataclass(frozen=True)
-class CountHotPath(Action):
+class CountHotPath(Action, frozen=True):
     """`count[r + constant]++` if r is not poisoned, else `cold++` (TPP 4.1, A.1)."""
 
     constant: int
@@ -45,8 +42,7 @@ class CountHotPath(Action):
         return f"if r<0 cold++ else count[{register_sum(self.constant)}]++"
 
 
-@dataclass(frozen=True)
-class CountBranching(Action):
+class CountBranching(Action, frozen=True):
     """The same as `CountHotPath`, with a branch around conditional code for cold paths (4.1)."""
 
     constant: int
@@ -64,8 +60,7 @@ class CountBranching(Action):
         return f"if r<0 cold++ else count[{register_sum(self.constant)}]++"
 
 
-@dataclass(frozen=True)
-class CountColdPath(Action):
+class CountColdPath(Action, frozen=True):
     """`cold++`: a path that is cold in any case ends (TPP 4.1.2)."""
 
     effect = RegisterEffect.IGNORES
@@ -77,8 +72,7 @@ class CountColdPath(Action):
         return "cold++"
 
 
-@dataclass(frozen=True)
-class CountUnlessCold(Action):
+class CountUnlessCold(Action, frozen=True):
     """`count[r + constant]++`, conditional code, if r is not poisoned: cold paths are ignored (TPP
     4.1).
     """

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import chain
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
 from simprof.profiler.graphs.loops import (
     DepthFirst,
@@ -21,11 +23,9 @@ from simprof.profiler.graphs.loops import (
     natural_loop,
     proper_back_edges,
 )
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class LoopRegion:
+class LoopRegion(Struct, frozen=True):
     """A loop: its blocks, the edges into it (to its headers) and those out of it."""
 
     body: frozenset[int]
@@ -33,8 +33,7 @@ class LoopRegion:
     exits: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Disconnection:
+class Disconnection(Struct, frozen=True):
     """The truncated edges of disconnected loops."""
 
     loops: tuple[LoopRegion, ...]  # The loops

@@ -26,16 +26,16 @@ from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.plan.placement import frontier
-from simprof.simulator.values import dataclass
 
 _SEVERAL = 2
 
 
-@dataclass(frozen=True)
-class ObviousPaths:
+class ObviousPaths(Struct, frozen=True, dict=True):
     """The obvious paths of an acyclic graph whose vertices all lie between ENTRY and EXIT."""
 
     dag: Dag  # The graph

@@ -7,10 +7,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import closure
 from simprof.profiler.graphs.dag import Dag, make_dag, thin
@@ -39,7 +40,6 @@ from simprof.profiler.schemes.tpp.cold import remove_cold, through
 from simprof.profiler.schemes.tpp.disconnection import Disconnection
 from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
 from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
-from simprof.simulator.values import dataclass
 
 # Path registers stay this close to where they start, so that poison is told from any of them.
 POISON_REACH = -POISON // 2
@@ -63,8 +63,7 @@ class ObviousCounts(NamedTuple):
     overcounted: int  # Path executions
 
 
-@dataclass(frozen=True, kw_only=True)
-class TppPlan(PathCountingPlan):
+class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
     """Targeted path instrumentation of one routine."""
 
     edge_profile: tuple[int, ...]  # The edge counts that the plan was made from, by edge id

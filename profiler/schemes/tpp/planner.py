@@ -15,11 +15,13 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag
@@ -60,7 +62,6 @@ from simprof.profiler.schemes.tpp.obvious import ObviousPaths
 from simprof.profiler.schemes.tpp.plan import POISON_REACH, Rules, reduce_graph, tree_weights
 from simprof.profiler.schemes.tpp.plan import TppPlan as TppPlan
 from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
-from simprof.simulator.values import dataclass
 
 
 def plan_tpp(
@@ -178,8 +179,7 @@ def choose(
     return reduced if always or is_array else chosen
 
 
-@dataclass(frozen=True)
-class Drafter:
+class Drafter(Struct, frozen=True):
     """Makes plans of one routine that differ in what is cold and in the path limit. What `ppp` does
     otherwise it overrides: `graphs`, `numbered`, `needs_code`, `counted` and `made`.
     """

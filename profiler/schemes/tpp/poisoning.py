@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import chain
 
+from msgspec import Struct
+
 from simprof.profiler.graphs.cfg import Edge, closure
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.loops import live_edges
@@ -27,13 +29,11 @@ from simprof.profiler.schemes.tpp.actions import (
     CountUnlessCold,
     Poison,
 )
-from simprof.simulator.values import dataclass
 
 Actions = dict[int, tuple[Action, ...]]
 
 
-@dataclass(frozen=True)
-class HotGraphs:
+class HotGraphs(Struct, frozen=True, dict=True):
     """The two graphs that decide what happens on which edge."""
 
     # hot, kept: `kept` is a part of `hot`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from simprof.profiler.plan.actions import Event, WriteTrace
 from simprof.profiler.plan.plan import Buffer
 from simprof.profiler.plan.tracing import TARGET_BITS
-from simprof.simulator.values import dataclass
 
 # Bytes of the trace that are collected before they are written; a `sethi` makes them.
 TRACE_SIZE = 8192
@@ -16,8 +15,7 @@ TRACE = Buffer("trace", size=0x4000, kept=(TRACE_SIZE + POSITION, 4))
 ADDRESSES = Buffer("addresses", offset=0x4000, size=0x4000)
 
 
-@dataclass(frozen=True)
-class WriteTarget(Event):
+class WriteTarget(Event, frozen=True):
     """`trace target`: the address that `block`'s transfer goes to is appended to the trace."""
 
     # A transfer to a routine that only the run tells (BL94 3.2, footnote 2). Its code reads the

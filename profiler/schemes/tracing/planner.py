@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 from functools import cached_property
 from typing import Any
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, closure
 from simprof.profiler.graphs.flow import propagate
@@ -27,7 +28,6 @@ from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
 from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions
 from simprof.profiler.schemes.tracing.actions import TRACE, WriteTarget
-from simprof.simulator.values import dataclass
 
 # -- Where witnesses go: blockers first, then a spanning tree (BL94 section 4)
 #
@@ -123,8 +123,7 @@ class Tokens(Enum):
     BLOCKS = 3  # each for the block that an edge leads to
 
 
-@dataclass(frozen=True)
-class TracePlan(BasicPlan):
+class TracePlan(BasicPlan, frozen=True, dict=True):
     """Trace instrumentation of one routine."""
 
     tokens: dict[int, WriteTrace]  # Edge id -> what crossing it writes

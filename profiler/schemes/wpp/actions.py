@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from simprof.profiler.plan.actions import CountConstantPath, CountPath, register_sum
-from simprof.simulator.values import dataclass
 
 
-@dataclass(frozen=True)
-class WritePath(CountPath):
+class WritePath(CountPath, frozen=True):
     """`trace path r + constant`: a path ends, and its symbol is appended to the trace."""
 
     def __str__(self) -> str:
         return f"trace path[{register_sum(self.constant)}]"
 
 
-@dataclass(frozen=True)
-class WriteConstantPath(CountConstantPath):
+class WriteConstantPath(CountConstantPath, frozen=True):
     """`trace path constant`: a path known without the register ends."""
 
     def __str__(self) -> str:

@@ -15,7 +15,8 @@ Terms: see `dag`, `numbering`, `spanning`, `placement`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.dag import Dag
@@ -37,14 +38,12 @@ from simprof.profiler.plan.plan import BufferUse, CounterTable
 from simprof.profiler.schemes.pp.planner import PathPlan
 from simprof.profiler.schemes.tracing.actions import TRACE
 from simprof.profiler.schemes.wpp.actions import WriteConstantPath, WritePath
-from simprof.simulator.values import dataclass
 
 # Paths of a routine beyond which it is cut in any case: symbols of 65,536 routines fit a word.
 MOST_PATHS = 1 << 16
 
 
-@dataclass(frozen=True, kw_only=True)
-class WholePathPlan(PathPlan):
+class WholePathPlan(PathPlan, frozen=True, kw_only=True):
     """Instrumentation of one routine that writes its paths to the trace."""
 
     @property

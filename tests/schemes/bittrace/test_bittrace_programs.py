@@ -91,7 +91,7 @@ def test_increments_of_block_profiling_are_ordered(
 ) -> None:
     """Edge heuristic <= qpt2 <= naive, vertex-optimal <= redundant; `measure` checks the counts."""
     settings = [
-        Setting(str(placement), "qpt", SchemeOptions(placement=placement))
+        Setting(str(placement), "qpt", SchemeOptions.of(placement=placement))
         for placement in VertexPlacement
     ]
     settings += [Setting(str(mode), mode, SchemeOptions()) for mode in ("qpt2", "naive")]

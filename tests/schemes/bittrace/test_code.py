@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import FrameState, Site, path_words, slots

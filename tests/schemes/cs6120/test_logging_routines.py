@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import struct
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import CounterSpace, RoutineContext, generate
 from simprof.profiler.code.layout import CounterLayout
@@ -179,7 +180,7 @@ def test_snippets_do_what_they_mean(machine: MachineKind) -> None:
     while calls:
         actions = tuple(calls.pop(0) for _ in range(runner.rng.choice([1, min(2, len(calls))])))
         case = make_case(runner.rng, machine, 1, on_stack=False)
-        plain = replace(case, access=replace(case.access, register=None))
+        plain = dataclasses.replace(case, access=replace(case.access, register=None))
         body = runner.run(plain, actions)
         costs.add((actions, body.cost))
         for action in actions:
@@ -198,9 +199,9 @@ def test_live_registers_and_flags(machine: MachineKind) -> None:
     )
     for action, saved in ((LogSource(3), 3), (LogDisrupt(3), 3), (LogDestination(3), 2)):
         least = runner.run(free, (action,)).cost
-        flags = replace(free, site=free.site._replace(live=free.site.live | CC))
+        flags = dataclasses.replace(free, site=free.site._replace(live=free.site.live | CC))
         assert runner.run(flags, (action,)).cost == least
-        full = replace(free, site=free.site._replace(live=ALL))
+        full = dataclasses.replace(free, site=free.site._replace(live=ALL))
         assert runner.run(full, (action,)).cost == least + 2 * saved
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.path_facts import RoutinePaths, iteration_rows
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -44,7 +44,7 @@ PROGRAMS = ("loops", "switches", "signals", "nonlocal", "control", "manypaths")
 def test_programs_execute_and_count_as_predicted(
     tmp_path: Path, width: str, program: str, k: int
 ) -> None:
-    options = SchemeOptions(length=k)
+    options = SchemeOptions.of(length=k)
     file = BINARIES / width / f"{program}.elf"
     check_verified(
         verified(file, tmp_path, modes=("kblpp",), ways=[EMULATOR], options=options), [EMULATOR]
@@ -53,7 +53,7 @@ def test_programs_execute_and_count_as_predicted(
 
 @pytest.mark.parametrize(("width", "k"), first(2, [("v9", 2), ("v8", 4), ("v8plus", 3)]))
 def test_roots_in_buckets(tmp_path: Path, width: str, k: int) -> None:
-    options = SchemeOptions(table=TableChoice.HASH, length=k)
+    options = SchemeOptions.of(table=TableChoice.HASH, length=k)
     file = BINARIES / width / "loops.elf"
     check_verified(
         verified(file, tmp_path, modes=("kblpp",), ways=[EMULATOR], options=options), [EMULATOR]
@@ -72,12 +72,12 @@ def test_a_pool_that_is_too_small_is_refused(
 def request(**given: object) -> RunRequest:
     nothing = os.open(os.devnull, os.O_WRONLY)
     guest = GuestOptions(Path(), stdin=Path(os.devnull), stdout=nothing, stderr=nothing)
-    return replace(RunRequest(BINARIES / "v9" / "loops.elf", guest), **given)  # type: ignore[arg-type]
+    return replace(RunRequest(BINARIES / "v9" / "loops.elf", guest), **given)
 
 
 @pytest.mark.parametrize("k", [2, 3])
 def test_call_trees_are_refused(k: int) -> None:
-    kblpp = Setting("kblpp", "kblpp", SchemeOptions(length=k))
+    kblpp = Setting("kblpp", "kblpp", SchemeOptions.of(length=k))
     compare_program(request(), [kblpp])  # after which the program is known
     with pytest.raises(UsageError, match="kblpp: what its run-time routine executes is not known"):
         compare_program(request(contexts=ContextChoice(tree=True)), [kblpp])
@@ -115,6 +115,6 @@ def test_kiter_counts_the_same_paths_of_k_iterations(seed: int) -> None:
     cfg = structured_graph(rng) if rng.random() < 0.4 else random_graph(rng, rng.choice((3, 6, 9)))
     walks = [random_walk(rng, cfg, rng.choice((3, 40, 80))) for _ in range(20)]
     k = rng.choice((2, 2, 3, 5))
-    theirs = spanning(cfg, "kiter", SchemeOptions(iterations=k), k, walks)
-    ours = spanning(cfg, "kblpp", SchemeOptions(length=k), k, walks)
+    theirs = spanning(cfg, "kiter", SchemeOptions.of(iterations=k), k, walks)
+    ours = spanning(cfg, "kblpp", SchemeOptions.of(length=k), k, walks)
     assert theirs.items() <= ours.items()

@@ -276,7 +276,7 @@ def test_table_4_gives_up() -> None:
     # The graph of the table's writebytes: 2,307 paths for k = 5, and three times as many for each
     # iteration more, so that k = 8 (62,328) has a cross.
     cfg = graph(4, [(0, 1)] * 3 + [(0, 3)] * 3 + [(1, 2)] * 3 + [(2, 1), (2, 3)])
-    options = SchemeOptions(iterations=8, give_up=60_000)
+    options = SchemeOptions.of(iterations=8, give_up=60_000)
     assert isinstance(make_plan(cfg, "kiter", options), GivenUpPlan)
-    kept = make_plan(cfg, "kiter", SchemeOptions(iterations=7, give_up=60_000))
+    kept = make_plan(cfg, "kiter", SchemeOptions.of(iterations=7, give_up=60_000))
     assert isinstance(kept, IterationPlan) and kept.num_paths == 20_775

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.frames import path_words
@@ -239,7 +241,7 @@ def test_state_of_a_region_is_kept(machine: MachineKind, memory: float) -> None:
         values = [rng.randrange(-(1 << 20), 1 << 20) for _ in sample.values]
         saves = rng.random() < 0.5
         action = SaveRegion(k, first) if saves else RestoreRegion(k, first)
-        sample = replace(sample, k=1, actions=(action,), values=values)
+        sample = dataclasses.replace(sample, k=1, actions=(action,), values=values)
         bench.put(sample)
         body = snippet_body(sample.actions, sample.case.access, sample.case.site)
         outcome = bench.bench.run(body.instructions, sample.case.state, bench.symbols)

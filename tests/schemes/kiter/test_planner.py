@@ -512,13 +512,13 @@ def test_options_of_the_papers_measurements() -> None:
     counts = {k: plan_kiter(cfg, iterations=k).num_paths for k in (1, 2)}
     assert counts[1] < 6_000 < counts[2]
     for k, expected in ((1, CounterTable.ARRAY), (2, CounterTable.HASH)):
-        made = make_plan(cfg, "kiter", SchemeOptions(iterations=k, hash_above=6_000))
+        made = make_plan(cfg, "kiter", SchemeOptions.of(iterations=k, hash_above=6_000))
         assert made.plan.table is expected
-        forced = SchemeOptions(iterations=k, hash_above=6_000, table=TableChoice.ARRAY)
+        forced = SchemeOptions.of(iterations=k, hash_above=6_000, table=TableChoice.ARRAY)
         assert make_plan(cfg, "kiter", forced).plan.table is CounterTable.ARRAY
     wide = graph(3, [(0, 1)] * 70 + [(1, 2)] * 70)  # 4,900 paths: increments for EPP's hash table
     assert make_plan(wide, "kiter", SchemeOptions()).plan.table is CounterTable.HASH
-    array = make_plan(wide, "kiter", SchemeOptions(hash_above=6_000)).plan
+    array = make_plan(wide, "kiter", SchemeOptions.of(hash_above=6_000)).plan
     assert (array.table, array.path_counters) == (CounterTable.ARRAY, 4_900)
-    plain = make_plan(cfg, "kiter", SchemeOptions(unoptimised=True))
+    plain = make_plan(cfg, "kiter", SchemeOptions.of(unoptimised=True))
     assert plain.plan == plan_kiter(cfg, event_counting=False).plan != plan_kiter(cfg).plan

@@ -36,13 +36,13 @@ Compile = Callable[..., Path]
 
 
 def options(interval: int, **others: Any) -> SchemeOptions:
-    return SchemeOptions(interval=interval, duplicated=True, **others)
+    return SchemeOptions.of(interval=interval, duplicated=True, **others)
 
 
 def test_both_variants_sample_the_same_paths(tmp_path: Path) -> None:
     settings = [
         Setting(
-            f"{interval} {twice}", "sampled", SchemeOptions(interval=interval, duplicated=twice)
+            f"{interval} {twice}", "sampled", SchemeOptions.of(interval=interval, duplicated=twice)
         )
         for interval in (1, 5)
         for twice in (False, True)

@@ -82,10 +82,10 @@ class Playing:
         ]
         if mode == "sampled":
             interval = rng.choice((1, 2, 3, 7))
-            options, self.decide = SchemeOptions(interval=interval), Decider(interval)
+            options, self.decide = SchemeOptions.of(interval=interval), Decider(interval)
         else:
             tick, samples, stride = rng.choice(((1, 1, 1), (3, 1, 1), (5, 3, 2), (2, 2, 4)))
-            options = SchemeOptions(tick=tick, samples=samples, stride=stride)
+            options = SchemeOptions.of(tick=tick, samples=samples, stride=stride)
             self.decide = Decider(tick, samples, stride)
         self.mode, self.words = mode, interpret.ProgramWords()
         self.plans: list[Any] = [make_plan(cfg, mode, options) for cfg in self.graphs]
@@ -191,9 +191,9 @@ def test_paths_of_pep_pass_no_header() -> None:
 
 def setting(mode: str, numbers: Any) -> Setting:
     if mode == "sampled":
-        return Setting(f"sampled {numbers}", mode, SchemeOptions(interval=numbers))
+        return Setting(f"sampled {numbers}", mode, SchemeOptions.of(interval=numbers))
     tick, samples, stride = numbers
-    options = SchemeOptions(tick=tick, samples=samples, stride=stride)
+    options = SchemeOptions.of(tick=tick, samples=samples, stride=stride)
     return Setting(f"pep {numbers}", mode, options)
 
 
@@ -304,7 +304,7 @@ MODES = ("sampled", "pep")
 def test_instrumented_programs_execute_what_is_predicted(
     name: str, width: str, fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:
-    options = SchemeOptions(interval=3, tick=20, samples=5, stride=3)
+    options = SchemeOptions.of(interval=3, tick=20, samples=5, stride=3)
     path, arguments = fixture_elf(name, width), PROGRAMS[name]
     check_verified(verified(path, tmp_path, arguments, modes=MODES, options=options))
 
@@ -316,7 +316,7 @@ def test_routines_that_are_left_alone_take_no_part(
 ) -> None:
     """With them every second path would be one of `_start`, or none: control alternates."""
     built = compile_c(LEFT_ALONE, ("-nostdlib",), language="asm")
-    options = SchemeOptions(interval=2)
+    options = SchemeOptions.of(interval=2)
     result = verified(built, tmp_path, modes=["sampled"], options=options)
     assert [[left.routine for left in mode.left] for mode in result.modes] == [["strange"]]
     check_verified(result)

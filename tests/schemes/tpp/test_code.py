@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.code.layout import ARRAYS_BASE, CounterLayout
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body
@@ -53,7 +54,7 @@ def tpp_case(rng: random.Random, machine: MachineKind, mode: int, on_stack: bool
 
 def with_cold_counter(case: Case) -> Case:
     layout = HASH if case.access.table is CounterTable.HASH else ARRAY
-    return replace(case, access=replace(case.access, layout=layout))
+    return dataclasses.replace(case, access=replace(case.access, layout=layout))
 
 
 def machine_number(case: Case, number: int) -> int:

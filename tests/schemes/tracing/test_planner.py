@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import WriteTrace
@@ -341,6 +341,6 @@ def test_many_random_graphs(seed: int) -> None:
 def test_addresses_change_nothing_else_of_a_plan(mode: str) -> None:
     cfg = brute.random_graph(random.Random(5), 6)
     plan = registry.make_plan(cfg, mode, SchemeOptions())
-    more = registry.make_plan(cfg, mode, SchemeOptions(addresses=True))
+    more = registry.make_plan(cfg, mode, SchemeOptions.of(addresses=True))
     assert more.plan == replace(plan.plan, addresses=True)
     assert not plan.plan.addresses

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import PAGE_SIZE, Program
@@ -90,8 +90,8 @@ def test_a_page_shared_by_two_segments_has_the_rights_of_both(tmp_path: Path) ->
 def test_a_program_where_the_stack_would_be(tmp_path: Path) -> None:
     program = load(tmp_path, tiny_elf(18))
     layout = AddressSpace(False, LIMIT).layout
-    segment = dataclasses.replace(program.segments[0], address=layout.stack_top - PAGE_SIZE)
-    memory, state = start(dataclasses.replace(program, segments=(segment,)), [b"x"], [])
+    segment = replace(program.segments[0], address=layout.stack_top - PAGE_SIZE)
+    memory, state = start(replace(program, segments=(segment,)), [b"x"], [])
     assert state.stack.top <= layout.stack_top - PAGE_SIZE or state.stack.top > layout.stack_top
     assert memory.read(segment.address, len(segment.data)) == segment.data
 
