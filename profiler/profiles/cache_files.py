@@ -45,8 +45,8 @@ KINDS = {
     "plans": "plans of a scheme",
     "products": "what schemes count along paths",
     "costs": "costs of a scheme's code",
-    "run": "what a run has shown",
     # of earlier versions
+    "run": "what a run has shown",
     "lines": "its source lines",
     "ways": "paths that runs took",
     "expected": "paths that runs took",
@@ -275,7 +275,6 @@ MODULES = frozenset(
         "simprof.profiler.plan.placement",
         "simprof.profiler.plan.plan",
         "simprof.profiler.recovery.recovery",
-        "simprof.profiler.session.memory",
     }
 )
 SCHEMES = "simprof.profiler.schemes."

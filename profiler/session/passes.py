@@ -51,7 +51,6 @@ from simprof.profiler.schemes.registry import (
     beginning,
     definition,
     has_own_table,
-    needs_unit_flow,
 )
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
@@ -61,7 +60,7 @@ from simprof.profiler.session.execution import (
     are_same,
     expected_entries,
 )
-from simprof.profiler.session.memory import BinaryMemory, PastRun
+from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import (
@@ -77,7 +76,6 @@ from simprof.profiler.session.scheme_runs import (
     needs_path_counts,
 )
 from simprof.profiler.session.world import World
-from simprof.simulator.binary.dynamic import are_unchanged
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
@@ -97,7 +95,6 @@ class Reason(StrEnum):
     START_UP = "start-up"  # it writes code, or loads modules, that its file does not show
     GRAPHS = "graphs"  # they lacked something that it did
     EVENTS = "events"  # too few blocks raised them to tell what it did
-    GUESS = "guess"  # an earlier session's run, which this one was taken for, was another
     EDGE_PROFILE = "edge profile"  # it guides schemes, which had to wait for it
     COUNTERS = "counters"  # some of these schemes' do not follow from the run that gave the profile
     ORDER = "order"  # that of all events is wanted: a trace, which a self-check regenerates
@@ -117,7 +114,6 @@ class Study:
     orders: tuple[tuple[Setting, Path], ...] = ()
     # Whether the execution is regenerated from traces, and compared, and what it has learnt checked
     checks: bool = False
-    name: str = ""  # Of the run in `memory`; "": it is not kept.
     # What recoveries have found, for the next one to reuse
     known: Known = field(default_factory=Known)
     # Numbers of the only routines that concern the schemes; None: all that were selected.
@@ -184,8 +180,6 @@ class Runs:
     reasons: tuple[Reason, ...] = ()  # Why there was each of them
     # What all passes begin with; None: the start-up has not been looked at yet.
     begun: Discoveries | None = None
-    past: PastRun | None = None  # The earlier session's run that this one is guessed to be
-    guide: EdgeCounts | None = None  # That run's edge profile, where it guides schemes of this one
     stage: Stage | None = None
     # is_lost, is_lacking: Whether the last pass could not tell what the program did, and whether
     # its graphs were not right.
@@ -201,7 +195,7 @@ class Runs:
 def why(runs: Runs, orders: int = 0) -> Reason | None:
     """Return why the program has to be run, or run again; None if everything is known."""
     # orders: How many traces are wanted.
-    if runs.begun is None and runs.past is None:
+    if runs.begun is None:
         return Reason.START_UP
     if runs.is_lost:
         return Reason.EVENTS
@@ -209,13 +203,6 @@ def why(runs: Runs, orders: int = 0) -> Reason | None:
         return Reason.GRAPHS
     if runs.observation is None:
         return Reason.COUNTS
-    past = runs.past
-    if past is not None and not (
-        runs.discoveries == past.discoveries
-        and (past.is_plain or past.record == runs.world.record)
-        and (runs.guide is None or past.edge_counts == runs.observation.counts_by_routine)
-    ):
-        return Reason.GUESS
     if runs.left_out:
         return Reason.COUNTERS
     if not runs.is_guided:
@@ -233,21 +220,11 @@ def observe_in(
     """Observe a program in its world; `seen`, `guide`, `paths`: see `session.observe`."""
     study.planners.beginnings.update(_beginnings(study, world))
     study.planners.path_counts = paths
-    memory, is_read = study.memory, any(needs_unit_flow(each.mode) for each in study.settings)
-    # what a run is guessed to discover counts only if it was the same run
-    name = study.name if seen is None else ""
     with ExitStack() as stack:
         checked = _checked_traces(study, world, stack) if study.checks else []
         own = None if study.trace is None else study.trace.path
         orders = tuple(each for each in checked if each[1] != own)
-        begun, guess = Runs(world, seen or Discoveries()), memory.run(name) if name else None
-        if guess is not None and guess.is_same and are_unchanged(guess.discoveries.modules):
-            is_wanted = guide is None and needs_first_run(study.settings)
-            is_wanted = is_wanted and not needs_path_counts(study.settings)  # which are not kept
-            is_wanted = is_wanted and study.invocation.contexts is None
-            is_known = guess.unit_flow is not None or not is_read
-            guided = guess.guide if is_wanted and is_known else None
-            begun = Runs(world, guess.discoveries, past=guess, guide=guided)
+        begun = Runs(world, seen or Discoveries())
         runs = run_passes(replace(study, orders=orders), begun, guide)
         observation = runs.observation
         assert observation is not None
@@ -255,20 +232,9 @@ def observe_in(
             from simprof.profiler.session.self_check import check_trace  # reads traces: numba
 
             check_trace(path, setting.name, observation.events.values())
-    if name and not observation.result.is_cut_short:
-        last, record = runs.past or memory.run(name), runs.world.record
-        made = runs.past
-        if made is None:
-            is_plain = not world.program.parts and runs.discoveries == runs.begun
-            is_same = last is None or is_plain or last.record == record  # as another one had shown
-            made = PastRun(runs.discoveries, record, is_same, is_plain)
-        flow = observation.edge_counts.unit_flow if is_read else None
-        made = made.with_counts(observation.counts_by_routine, flow, last)
-        if made != last:
-            memory.keep_run(name, made)
     return replace(
         observation,
-        memory=memory,
+        memory=study.memory,
         keeps_plans=study.keeps_plans,
         opened=world.opened,
         runs=runs.runs,
@@ -333,12 +299,8 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
             case Reason.START_UP:
                 runs = _start_up(study, runs)
             case Reason.COUNTS | Reason.GRAPHS | Reason.EVENTS:
-                guide = study.guide or runs.guide
-                runs = _count(runs, runs.stage or _first_stage(study, guide))
+                runs = _count(runs, runs.stage or _first_stage(study))
             # the others begin another stage: its passes find nothing of the last one in memory
-            case Reason.GUESS:
-                counts = runs.runs, runs.whole_runs, runs.reasons
-                runs = Runs(runs.world, Discoveries(), *counts)
             case Reason.COUNTERS:
                 runs = _for_counters(study, runs)
             case Reason.EDGE_PROFILE:
@@ -393,14 +355,14 @@ def _check_trees(study: Study) -> None:
         raise UsageError(f"{name}: {NO_CONTEXTS}: make call trees under another mode")
 
 
-def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
+def _first_stage(study: Study) -> Stage:
     """Return the stage of all schemes, or of those that others need the edge profile of."""
     settings = study.settings
     if not needs_first_run(settings):
         return _stage(study, settings, None)
     has_paths = study.planners.path_counts is not None or not needs_path_counts(settings)
-    if edge_counts is not None and has_paths:
-        return _stage(study, settings, edge_counts)
+    if study.guide is not None and has_paths:
+        return _stage(study, settings, study.guide)
     study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
     free = [setting for setting in settings if not needs_first_run((setting,))]
     return replace(_stage(study, (*free, *judges(settings)), None), replayable=True)
