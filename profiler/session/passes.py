@@ -54,12 +54,7 @@ from simprof.profiler.schemes.registry import (
 )
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
-from simprof.profiler.session.execution import (
-    ExecutionOptions,
-    ProgramExecution,
-    are_same,
-    expected_entries,
-)
+from simprof.profiler.session.execution import GRACE, ExecutionOptions, ProgramExecution
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.results import measure_all
@@ -157,7 +152,6 @@ class Stage:
     settings: tuple[Setting, ...]
     planners: Sequence[Planner]
     edge_counts: EdgeCounts | None = None  # Of an earlier stage, for schemes that they guide
-    expects: bool = False  # Whether the next pass may be made on graphs that turn out at its end
     replayable: bool = False  # Whether other schemes are to be replayed on what it counts
     left: int = MAXIMUM_RUNS - 1  # How many passes may follow the next one
     is_dense: bool = False  # Whether all blocks raise events in the next pass
@@ -369,19 +363,17 @@ def _first_stage(study: Study) -> Stage:
 
 
 def _stage(study: Study, settings: Sequence[Setting], edge_counts: EdgeCounts | None) -> Stage:
-    # Schemes on graphs that may turn out count on their own, and share no words of the program.
-    ordered = any(definition(setting.mode).depends_on_order for setting in settings)
-    # Nor where something that depends on the graphs is written down while the program runs.
-    writes = study.trace is not None
-    expects = study.recovered is None and edge_counts is None and not (ordered or writes)
     planners = study.planners.of(settings, edge_counts)
-    return Stage(study, tuple(settings), planners, edge_counts, expects)
+    return Stage(study, tuple(settings), planners, edge_counts)
 
 
 def _count(before: Runs, stage: Stage) -> Runs:
     """Make one pass of a stage."""
+    # Where a program shows what its graphs lack piece by piece, each run lasts longer, so that the
+    # last one need not be made on graphs that lack something.
+    grace = GRACE << MAXIMUM_RUNS - 1 - stage.left if stage.left else None
     options = ExecutionOptions(
-        persistent=not stage.left,
+        grace=grace,
         replayable=stage.replayable,
         edge_counts=stage.edge_counts,
         known=stage.known,
@@ -389,17 +381,17 @@ def _count(before: Runs, stage: Stage) -> Runs:
         contexts=stage.study.invocation.contexts,
         checks=stage.study.checks,
     )
-    expects = stage.expects and stage.left > 0
     try:
-        execution = _play(stage.study, before, stage.planners, options, expects=expects)
+        execution = _play(stage.study, before, stage.planners, options)
     except EventsLostError:
         if stage.is_dense:
             raise
         return replace(before, is_lost=True, stage=replace(stage, is_dense=True))
-    world = before.world
+    world, result = before.world, execution.result
+    is_given_up = execution.given_up and result.reason == "budget"  # not cut short from outside
     runs = replace(
         before,
-        world=world if execution.given_up else world.ending_like(execution.result),
+        world=world if is_given_up else world.ending_like(result),
         discoveries=before.discoveries.merged(execution.discoveries),
         stage=stage,
         is_lost=False,
@@ -407,24 +399,17 @@ def _count(before: Runs, stage: Stage) -> Runs:
         runs=before.runs + 1,
     )
     has_more = runs.discoveries != before.discoveries
-    right: ProgramExecution | None = execution
-    if execution.expected is not None:
-        right = _turned_out(stage, runs, execution)
-        expects = not execution.lacks_nothing and has_more
-    elif stage.left and has_more:
-        right = None
-    if right is None:
+    if stage.left and has_more:
         execution.close()
-        stage = replace(stage, expects=expects, left=stage.left - 1, is_dense=False)
+        stage = replace(stage, left=stage.left - 1, is_dense=False)
         return replace(runs, is_lacking=True, stage=stage)
     # after the last pass that is made, the graphs may lack something still
-    is_on_its_graphs = execution.expected is not None or not has_more
-    if is_on_its_graphs and (earlier := execution.earlier) is not None:
+    if not has_more and (earlier := execution.earlier) is not None:
         more = earlier.more(execution.lowering)
         stage.study.memory.keep_products(runs.discoveries, earlier.kept.of, more)
     runs = replace(runs, whole_runs=runs.whole_runs + 1)
-    observation = collect(right.counted(), stage.study.invocation, len(stage.settings))
-    right.close()
+    observation = collect(execution.counted(), stage.study.invocation, len(stage.settings))
+    execution.close()
     return _finished(runs, stage, replace(observation, discoveries=runs.discoveries))
 
 
@@ -433,22 +418,18 @@ def _play(
     runs: Runs,
     planners: Sequence[Planner],
     options: ExecutionOptions,
-    *,
-    expects: bool = False,
 ) -> ProgramExecution:
-    """Recover, choose, execute; `expects`: on graphs with what may turn out."""
+    """Recover, choose, execute."""
     world, discoveries = runs.world, runs.discoveries
     report_progress(study.progress, Phase.RECOVERING, limit=world.limit)
     program = world.program_with(discoveries)
     recovered = study.recover(program, discoveries)
-    expected = expected_entries(recovered) if expects and not program.parts else None
-    unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
-    options = replace(options, expected=expected)
     if study.keeps_products and not (program.parts or options.replayable):
         settings = [planner.setting for planner in planners]
         options = replace(options, products=study.memory.products(discoveries, settings))
-    graphs = recovered if expected is None else expected.recovered
-    schemes = _schemes(study, runs, planners, graphs, unsure)
+    _remember(study, runs, planners)
+    selected = Graphs(recovered, study.invocation.selection, study.routines)
+    schemes = make_schemes(selected, planners)
     if study.trace is not None:
         options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
     phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
@@ -456,48 +437,10 @@ def _play(
     return world.execute(discoveries, recovered, schemes, options)
 
 
-def _schemes(
-    study: Study,
-    runs: Runs,
-    planners: Sequence[Planner],
-    recovered: ProgramGraphs,
-    unsure: frozenset[tuple[int, str]] = frozenset(),
-) -> list[SchemeRun]:
-    """Make the schemes of a run; what earlier sessions planned for `unsure` routines is not read.
-
-    The graphs of these routines, given by address and name, may not be those that were planned.
-    """
-    _remember(study, runs, planners, unsure)
-    return make_schemes(Graphs(recovered, study.invocation.selection, study.routines), planners)
-
-
-def _remember(
-    study: Study,
-    runs: Runs,
-    planners: Iterable[Planner],
-    unsure: frozenset[tuple[int, str]] = frozenset(),
-) -> None:
+def _remember(study: Study, runs: Runs, planners: Iterable[Planner]) -> None:
     # Of a few routines, in one of several processes, plans are made in less time than read.
     for planner in planners if study.routines is None else ():
-        known = study.memory.plans(runs.discoveries, planner.setting)
-        planner.remember({name: plan for name, plan in known.items() if name[:2] not in unsure})
-
-
-def _turned_out(stage: Stage, runs: Runs, execution: ProgramExecution) -> ProgramExecution | None:
-    """Return a run that expected entries as one on the graphs with those that control came by.
-
-    None where it cannot be taken for that: the graphs lacked something else, or have to be others.
-    """
-    expected = execution.expected
-    if expected is None or not execution.lacks_nothing:
-        return None
-    used = expected.used(execution.counts.edge_counts)
-    graphs = expected.graphs_with(used)
-    program = runs.world.program_with(runs.discoveries)
-    if used and not are_same(stage.study.recover(program, runs.discoveries), graphs):
-        return None
-    schemes = _schemes(stage.study, runs, stage.planners, graphs)
-    return execution.turned_out(graphs, schemes)
+        planner.remember(study.memory.plans(runs.discoveries, planner.setting))
 
 
 def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
@@ -594,7 +537,7 @@ def _write_trace(study: Study, runs: Runs) -> Runs:
     invocation = replace(study.invocation, selection=ALL_ROUTINES)
     traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
     later = replace(runs, world=runs.world.untimed())
-    options = ExecutionOptions(persistent=True)
+    options = ExecutionOptions(grace=None)
     result = _play(traced, later, traced.planners.of([setting]), options).result
     if result.reason == "interrupted":
         raise Stopped(result.signal or SIGINT)
