@@ -41,11 +41,11 @@ LIMIT = 512 << 20  # Bytes of a cache's files
 # (`session.memory.BinaryMemory`).
 KINDS = {
     "graphs": "graphs of its routines",
-    "facts": "facts about its graphs",
     "plans": "plans of a scheme",
     "products": "what schemes count along paths",
     "costs": "costs of a scheme's code",
     # of earlier versions
+    "facts": "facts about its graphs",
     "run": "what a run has shown",
     "lines": "its source lines",
     "ways": "paths that runs took",

@@ -4,7 +4,6 @@ All of it depends on the program's file and on simprof's code alone, or is check
 
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
-- *Facts* about the graphs, for reports, are a function of these.
 - *Plans* are a function of graphs and a setting, and where a profile guides them, of its
   counts, whose digest is kept with each.
 - *Products*, what the schemes of a run do along the segments that were executed, are a function of
@@ -27,7 +26,6 @@ from typing import Any, TypeVar
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
@@ -55,8 +53,9 @@ class BinaryMemory:
 
     def __init__(self, program: Program, files: CacheFiles | None) -> None:
         self._program, self._files = program, files
-        # What has been handed out, which sessions add to: by the name under which it is kept
-        self._lent: dict[str, KnownFacts | KnownCosts] = {}
+        # Costs that have been handed out, which sessions add to: by the name under which they are
+        # kept
+        self._lent: dict[str, KnownCosts] = {}
         # Those that were read or kept, for each pass asks for them
         self._of_routines: dict[str, Mapping[Any, bytes]] = {}
 
@@ -99,15 +98,6 @@ class BinaryMemory:
             recovered = recover(program or self._program, discoveries, known, told)
             self.keep_graphs(recovered, discoveries)
         return recovered
-
-    def facts(self, discoveries: Discoveries) -> KnownFacts:
-        """Return what is known about the graphs that rest on some discoveries."""
-        name = _graphs_of(discoveries, "facts")
-        found = self._load(name, dict)
-        if found is not None and not set(map(type, found.values())) <= {GraphFacts}:
-            found = None
-        facts = self._lent[name] = KnownFacts(found)
-        return facts
 
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""
@@ -161,7 +151,7 @@ class BinaryMemory:
         return costs
 
     def keep_learnt(self) -> None:
-        """Keep what a session has added to the facts and the costs that it was given."""
+        """Keep what a session has added to the costs that it was given."""
         for name, lent in self._lent.items():
             if lent.has_grown:
                 self._keep(name, lent.everything)

@@ -19,9 +19,7 @@ from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost
 from simprof.profiler.engine import lowering
 from simprof.profiler.engine.segments import Segmentation, segment
-from simprof.profiler.graphs import numbering
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.storage import save
@@ -163,7 +161,7 @@ OWN.sort(
 
 
 @pytest.mark.parametrize("mode", first(3, OWN))
-def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
+def test_plans_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
@@ -180,27 +178,20 @@ def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
         planned.append(cfg.name)
         return make_plan(cfg, *rest, **more)
 
-    described: list[str] = []
-
-    def describing(cfg: ControlFlowGraph) -> GraphFacts:
-        described.append(cfg.name)
-        return graph_facts(cfg)
-
-    monkeypatch.setattr(numbering, "graph_facts", describing)
     monkeypatch.setattr(ProgramContexts, "of", noting)
     monkeypatch.setattr(scheme_runs, "make_plan", planning)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     guest = GuestOptions(root=tmp_path, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
     request = RunRequest(fixture_elf("switches", "v9"), guest, mode=mode)
     plain = run_program(request)
-    for done in (asked, planned, described):
+    for done in (asked, planned):
         done.clear()
     assert run_program(replace(request, remember=True)) == plain
-    assert asked and planned and described
-    for done in (asked, planned, described):
+    assert asked and planned
+    for done in (asked, planned):
         done.clear()
     again = run_program(replace(request, remember=True))
-    assert (asked, planned, described) == ([], [], [])
+    assert (asked, planned) == ([], [])
     assert replace(again, counts=plain.counts) == plain
     os.close(nowhere)
 
@@ -216,7 +207,7 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     edges = run_program(replace(request, mode="edges"))
     plain = run_program(request)
     kinds = {entry.name.split(".")[3].partition("-")[0] for entry in files.entries()}
-    assert kinds == {"costs", "facts", "graphs", "plans", "products"}
+    assert kinds == {"costs", "graphs", "plans", "products"}
     mark = tmp_path / "executed"
 
     class Touch:
