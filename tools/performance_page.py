@@ -118,10 +118,10 @@ RECOVERY_BOUND = (
 
 WARM_BOUND = (
     "New transitions are learnt in native code (`walk_kernel`), in a first run as in later ones: "
-    "none are kept.\nA warm `run` reads graphs, plans, prices and what schemes do along segments; "
-    "under `compare`, and in the second run\nof `tpp`, which is guided by the counts of the "
-    "first, the last three are made again. `compare` is with eleven\nmodes (a user who names none "
-    "has more); of the two largest programs it records the run and is shared out\namong the "
+    "none are kept.\nA warm `run` reads graphs, plans, prices and what schemes do along segments. "
+    "Under `compare` the last three are\nmade again, and under `tpp`, which is replayed on the "
+    "segments of another run, the last one. `compare` is with\neleven modes (a user who names "
+    "none has more); of the two largest programs it records the run and is shared out\namong the "
     "processors.\n"
 )
 EVENT_BOUND = (

@@ -415,7 +415,7 @@ class Activations:
 
     def enter(self, address: int, *, behind: bool = False, again: bool = False) -> None:
         """Begin an activation in the current frame at `address`; see `MissingEntry`."""
-        if not self._index.enter(address, self._cross, behind=behind):
+        if not self._index.enter(address, self._cross):
             self._on_missing(MissingEntry(address, behind, again))
 
     # Signals

@@ -25,7 +25,7 @@ from simprof.profiler.engine.products import (
     RoutineProduct,
     hash_operation,
 )
-from simprof.profiler.engine.segments import GraphVariant, Segmentation, Variants, segment
+from simprof.profiler.engine.segments import Segmentation, segment
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -102,8 +102,6 @@ class Lowering:
     # `earlier`: Routine -> what is kept of it from earlier sessions under the same schemes, if
     # anything is; None: nothing is.
     # `contexts`: What counts by calling context; None: nothing does.
-    # `variants`: What knows of routines whose graph depends on the run; None: there are none.
-    # `choose` then has to be told, when the run is over, which graphs they have.
 
     def __init__(
         self,
@@ -118,10 +116,8 @@ class Lowering:
         known: KnownProducts | None = None,
         earlier: Callable[[int], KeptProduct | None] | None = None,
         contexts: ContextCounting | None = None,
-        variants: Variants | None = None,
     ) -> None:
         self.stack_mask = stack_mask
-        self._variants = variants
         self.contexts = contexts
         self.memory = EngineMemory(costs)
         note = None if contexts is None else contexts.taken
@@ -173,13 +169,7 @@ class Lowering:
 
     def tables(self) -> dict[int, tuple[int, int]]:
         """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
-        owners = {}
-        for (routine, number), table in self._tables.items():
-            product = self.products.product(routine)
-            slot = number if product is None else product.slot(number)
-            if table >= 0 and slot is not None:
-                owners[table] = routine, slot
-        return owners
+        return {table: owner for owner, table in self._tables.items() if table >= 0}
 
     def hash_works(self) -> dict[tuple[int, int], HashWork]:
         """(routine, slot) -> what the hashing routine did for that table; others have none."""
@@ -190,39 +180,16 @@ class Lowering:
         own = table in self._own_tables
         return self.memory.table_entries(table) if own else {}
 
-    def choose(self, routine: int, cfg: ControlFlowGraph) -> None:
-        """Let only the schemes on `cfg` count, which a routine's graph has turned out to be."""
-        product = self.products.product(routine)
-        for place, variant in enumerate(self._variants_of(routine)):
-            if product is not None and variant is not None and variant.cfg is cfg:
-                first = place * len(self._planners)
-                product.slots = {first + slot: slot for slot in range(len(self._planners))}
-                product.variant = variant
-
-    def _variants_of(self, routine: int) -> Sequence[GraphVariant | None]:
-        """Return the graphs that a routine may have; None is the one that is known."""
-        return (self._variants.of(routine) if self._variants is not None else ()) or (None,)
-
-    def _plans(self, routine: int) -> dict[int, tuple[InstrumentationPlan, GraphVariant | None]]:
-        plans = {}
-        for place, variant in enumerate(self._variants_of(routine)):
-            for slot, plan_of in enumerate(self._planners):
-                if variant is None or self._variants is None:
-                    plan = plan_of(routine)
-                else:
-                    plan = self._variants.plan(slot, routine, variant)
-                if plan is not None and plan.counts_paths:
-                    plans[place * len(self._planners) + slot] = plan, variant
-        return plans
+    def _plans(self, routine: int) -> dict[int, InstrumentationPlan]:
+        plans = ((slot, plan_of(routine)) for slot, plan_of in enumerate(self._planners))
+        return {slot: plan for slot, plan in plans if plan is not None and plan.counts_paths}
 
     def _lower(self, routine: int) -> EdgeOperations:
         counting = self._plans(routine)
         if not counting and self.contexts is None:
             return EdgeOperations.of({})
         product = self._product(routine, counting)
-        product.tables = {
-            number: self._table(routine, number, plan) for number, (plan, _) in counting.items()
-        }
+        product.tables = {slot: self._table(routine, slot, plan) for slot, plan in counting.items()}
         start = self.products.add(routine, product)
         base = int(self.first_edge[routine])
         if product.kept is not None:
@@ -231,9 +198,7 @@ class Lowering:
         segmentation = product.segmentation
         by_edge: dict[int, tuple[Operation, ...]] = {}
         hashing = [
-            (table, product.players[number])
-            for number, table in product.tables.items()
-            if table >= 0
+            (table, product.players[slot]) for slot, table in product.tables.items() if table >= 0
         ]
         touched = {*segmentation.steps, *(e for _, each in hashing for e in each.acting_edges)}
         for edge in touched:
@@ -256,22 +221,16 @@ class Lowering:
                 by_edge[base + edge] = operations
         return EdgeOperations.of(by_edge)
 
-    def _product(
-        self, routine: int, counting: dict[int, tuple[InstrumentationPlan, GraphVariant | None]]
-    ) -> RoutineProduct:
+    def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:
         """Return the segments of a routine, and its schemes; those of an earlier run if it can."""
         cfg, weights = self._graphs[routine], self._weights(routine)
         name = cfg.address, cfg.name
         known = self._known.get(name)
-        plans = {number: plan for number, (plan, _) in counting.items()}
         has_all_edges = self.contexts is not None  # each is in a segment
         if known is None or not known.fits(cfg, plans, weights):
 
             def make() -> tuple[Segmentation, dict[int, Player]]:
-                players = {
-                    number: Player(cfg if own is None else own.cfg, plan, own)
-                    for number, (plan, own) in counting.items()
-                }
+                players = {slot: Player(cfg, plan) for slot, plan in plans.items()}
                 cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
                 if has_all_edges:
                     cuts |= depth_first(cfg).self_loops
@@ -279,7 +238,7 @@ class Lowering:
                 return segment(cfg, cuts, weights, flags), players
 
             kept = None
-            if self.earlier is not None and self._may_be_kept(routine):
+            if self.earlier is not None and self._may_be_kept:
                 kept = self.earlier(routine)
             if kept is not None and kept.stretches.keys() != plans.keys():
                 kept = None
@@ -287,34 +246,34 @@ class Lowering:
             known = self._known[name] = KnownProduct(cfg, plans, weights, product)
         return known.product
 
-    def _may_be_kept(self, routine: int) -> bool:
-        """Whether what the schemes do in a routine may be of use to other runs."""
-        is_plain = self.contexts is None and not self.products.keeps_history
-        return is_plain and self._variants_of(routine) == (None,)
+    @property
+    def _may_be_kept(self) -> bool:
+        """Whether what the schemes do in routines may be of use to other runs."""
+        return self.contexts is None and not self.products.keeps_history
 
     def kept(self) -> Iterator[tuple[int, KeptProduct]]:
         """Yield the routines of which the run has shown more than was kept, with all of it."""
 
         def operations(routine: int) -> EdgeOperations | None:
             product = self.products.product(routine)
-            if product is None or not self._may_be_kept(routine):
+            if product is None:
                 return None
             edges, counts, words = self._operations_of(routine)
             words = _placed(words, 0, product.tables, back=True)
             return EdgeOperations(edges - int(self.first_edge[routine]), counts, words)
 
         # They would have to be given in each run again.
-        if not self.memory.has_own_names:
+        if self._may_be_kept and not self.memory.has_own_names:
             yield from self.products.kept(operations)
 
     def _guards(self, product: RoutineProduct, edge: int) -> list[Operation]:
         """Return the operations of the guards on an edge, of all schemes."""
         operations = []
-        for number in product.guarded:
-            guard = product.players[number].guard(edge)
+        for slot in product.guarded:
+            guard = product.players[slot].guard(edge)
             if guard is not None:
-                places = [self.memory.program_word((number, word)) for word in guard.words]
-                flag = product.flag(number, edge)
+                places = [self.memory.program_word((slot, word)) for word in guard.words]
+                flag = product.flag(slot, edge)
                 operations.append(guard_operation(guard, places, flag))
         return operations
 

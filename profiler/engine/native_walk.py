@@ -100,7 +100,6 @@ class NativeWalk:
         # A jump into the middle of a routine may be a longjmp: Python looks at where calls return.
         enters = np.asarray(index.entry_edge)[:-1] >= 0
         enters &= graphs.block_start == graphs.addresses[index.routine_of_block]
-        enters[list(index.expected)] = False
         self._give(walk_kernel.IS_ENTERED, enters.view(np.uint8))
         first, edges = index.leaving
         self._give(walk_kernel.OUT_FIRST, first)

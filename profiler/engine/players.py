@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from simprof.profiler.engine.segments import GraphVariant
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.plan.actions import (
     Action,
@@ -85,18 +84,10 @@ def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[
 class Player:
     """One scheme on one routine: executes its plan along segments."""
 
-    def __init__(
-        self,
-        cfg: ControlFlowGraph,
-        plan: InstrumentationPlan,
-        variant: GraphVariant | None = None,
-    ) -> None:
+    def __init__(self, cfg: ControlFlowGraph, plan: InstrumentationPlan) -> None:
         self.plan = plan
         self._is_hashed = plan.table is CounterTable.HASH
         self._is_ordered = plan.counts_in_order
-        # Edges in arguments are the run's, edges in results those of `cfg`, which may lack some of
-        # them; None: the graphs are the same.
-        self._variant = variant
         self.stretches: list[Stretch] = []
         self.start: PathState = (plan.initial, None)
         self._cfg = cfg
@@ -117,24 +108,17 @@ class Player:
 
     @property
     def acting_edges(self) -> frozenset[int]:
-        """The run's edges on which the plan does something."""
-        return self._outer(frozenset(self.plan.actions))
+        """The edges on which the plan does something."""
+        return frozenset(self.plan.actions)
 
     def ending_edges(self) -> frozenset[int]:
-        """Return the run's edges that must end segments for the sake of the plan."""
+        """Return the edges that must end segments for the sake of the plan."""
         ending = {
             edge
             for edge, actions in self.plan.actions.items()
             if any(hashes(self.plan, action) for action in actions)
         }
-        return self._outer(acting_turns(self._cfg, self.plan) | ending | self.plan.guards.keys())
-
-    def _outer(self, edges: frozenset[int]) -> frozenset[int]:
-        return edges if self._variant is None else self._variant.outer(edges)
-
-    def _own(self, edge: int) -> int:
-        (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
-        return own
+        return acting_turns(self._cfg, self.plan) | ending | self.plan.guards.keys()
 
     def stretch(
         self, state: PathState, key: int, edges: Sequence[int], passed: Passed = (False, False)
@@ -155,7 +139,6 @@ class Player:
         passed: Passed = (False, False),
     ) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
-        edges = edges if self._variant is None else self._variant.own(edges)
         is_duplicated = self.plan.is_duplicated
         execution = Execution(list(state[0]), state[1], is_duplicated=is_duplicated)
         at_end: list[PathIncrement] = []
@@ -189,17 +172,16 @@ class Player:
         )
 
     def guard(self, edge: int) -> Guard | None:
-        """Return what decides about an action on one of the run's edges; None: nothing does."""
-        return self.plan.guards.get(self._own(edge))
+        """Return what decides about an action on an edge; None: nothing does."""
+        return self.plan.guards.get(edge)
 
     def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
-        own = self._own(edge)
-        act = self._acts.get(own) if self._is_ordered else None
+        act = self._acts.get(edge) if self._is_ordered else None
         if act is None or act.in_order:
             return []
         execution = Execution(list(self.start[0]))
-        execution.run(own, act.actions)
+        execution.run(edge, act.actions)
         return [count for count in execution.counted if count.counter >= 0]
 
 

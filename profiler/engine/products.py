@@ -31,7 +31,7 @@ from simprof.profiler.engine.players import (
     Totals,
     acting_turns,
 )
-from simprof.profiler.engine.segments import GraphVariant, Segmentation
+from simprof.profiler.engine.segments import Segmentation
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.decoders import UnfinishedPath
@@ -67,10 +67,6 @@ class RoutineProduct:
         self.kept = kept
         # Number of a player -> its hash table in this run, -1 if it has none
         self.tables: Mapping[int, int] = {}
-        # Number among `players` -> slot, of those that count; None: they are the same.
-        self.slots: Mapping[int, int] | None = None
-        # The graph that the routine turned out to have; None: that of the run.
-        self.variant: GraphVariant | None = None
         self._edges: dict[int, tuple[int, ...]] = {}
 
     @cached_property
@@ -103,14 +99,6 @@ class RoutineProduct:
         if self.kept is not None:
             return self.kept.states[0]
         return tuple(player.start for player in self.players.values())
-
-    def slot(self, number: int) -> int | None:
-        """Return the slot of a player; None of one that does not count."""
-        return number if self.slots is None else self.slots.get(number)
-
-    def own(self, edges: tuple[int, ...]) -> tuple[int, ...]:
-        """Return edges of the run's graph as those of the graph that the routine has."""
-        return edges if self.variant is None else self.variant.own(edges)
 
     def ends_anyway(self, edge: int) -> bool:
         """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves."""
@@ -338,10 +326,9 @@ class Products:
         product = self._routines[routine]
         stretches = {
             slot: known[place]
-            for (each, known), place in zip(product.stretches.items(), places, strict=True)
-            if (slot := product.slot(each)) is not None
+            for (slot, known), place in zip(product.stretches.items(), places, strict=True)
         }
-        return routine, product.own(product.edges(key)), stretches
+        return routine, product.edges(key), stretches
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
@@ -382,13 +369,9 @@ class Products:
                     by_player[routine, number] = np.zeros(size, np.int64)
                 by_player[routine, number][stretch] += count
         totals = {}
-        for (routine, number), counts in by_player.items():
-            product = self._routines[routine]
-            own = product.slot(number)
-            if own is None:
-                continue
-            total = totals[routine, own] = Totals()
-            known = product.stretches[number]
+        for (routine, slot), counts in by_player.items():
+            total = totals[routine, slot] = Totals()
+            known = self._routines[routine].stretches[slot]
             for stretch_, count in zip(known, counts.tolist(), strict=True):
                 if count:
                     total.add(stretch_, count)
@@ -437,12 +420,11 @@ class Products:
             return (), {}
         edges = product.segmentation.decode_prefix(register, block)
         players = zip(product.players.items(), state.players, strict=True)
-        return product.own(edges), {
+        return edges, {
             slot: player.execute(
-                registers, edges, ends=False, passed=product.passed(number, register)
+                registers, edges, ends=False, passed=product.passed(slot, register)
             )
-            for (number, player), registers in players
-            if (slot := product.slot(number)) is not None
+            for (slot, player), registers in players
         }
 
 
@@ -460,7 +442,7 @@ class SegmentReplay:
     # that end paths, as a rule. Hash tables are not for this: what hashing costs depends on the
     # order of events.
     # `cfg`, `plan`: The routine and a plan for it that counts paths.
-    # `product`: Its segments, of a run whose graph may have had more edges (`variants`).
+    # `product`: Its segments.
     # `segments`: Those that were executed, with their histories.
 
     def __init__(
@@ -482,11 +464,11 @@ class SegmentReplay:
         # What tables cost, and guards, depend on the order of events.
         ordered = plan.counts_in_order or bool(plan.guards)
         # Segments must end at every self-loop on which the plan does more than count it.
-        ends = set(product.own(product.segmentation.dag.removed))
+        ends = set(product.segmentation.dag.removed)
         self.possible = not ordered and acting_turns(cfg, plan) <= ends and self._settle()
 
     def _edges(self, keys: Sequence[int]) -> tuple[int, ...]:
-        return tuple(edge for key in keys for edge in self._product.own(self._product.edges(key)))
+        return tuple(edge for key in keys for edge in self._product.edges(key))
 
     def _start(self, edges: Sequence[int]) -> int:
         return self._cfg.edges[edges[0]].source
@@ -497,8 +479,8 @@ class SegmentReplay:
         while work:
             vertex = work.pop()
             for segment in self._by_start.pop(vertex, ()):
-                ends = self._product.ends_anyway(self._product.edges(segment.key)[-1])
-                edges = self._edges((segment.key,))
+                edges = self._product.edges(segment.key)
+                ends = self._product.ends_anyway(edges[-1])
                 before = self._behind(vertex, self._edges(segment.history))
                 stretch = self._player.execute(before, edges, ends=ends)
                 self.totals.add(stretch, segment.count)
@@ -518,7 +500,7 @@ class SegmentReplay:
     def unfinished(self, history: Sequence[int], register: int, block: int) -> Stretch | None:
         """Return what an activation did in the segment that it left unfinished in `block`."""
         # None where no segment begins where that one did.
-        edges = self._product.own(self._product.segmentation.decode_prefix(register, block))
+        edges = self._product.segmentation.decode_prefix(register, block)
         before = self._edges(history)
         start = self._start((*before, *edges)) if before or edges else block
         if start not in self._states:

@@ -9,13 +9,9 @@ executed for all executions of the segment at once (`products`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property
-from itertools import combinations
-from typing import Protocol
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import Operation
@@ -25,7 +21,6 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import PathNumbering
 from simprof.profiler.graphs.paths import number_paths
 from simprof.profiler.graphs.spanning import heuristic
-from simprof.profiler.plan.plan import InstrumentationPlan
 
 # Segments from one vertex beyond which walks are cut there: keys stay within 63 bits.
 SEGMENT_LIMIT = 1 << 32
@@ -136,68 +131,3 @@ def _steps(dag: Dag, increments: Sequence[int], flags: int) -> dict[int, tuple[O
         first = increments[dag.entry_dummy[target]]
         steps[removed] = ((kernels.SEGMENT, last | place << flags + 1 | 1, first),)
     return steps
-
-
-# -- Graph variants
-#
-# A run may expect control to come into a routine where perhaps it never will (`recovery.calls`).
-# The plans of its schemes depend on whether it does, and that is known only at the end. So the run
-# follows the graph with all of these ENTRY edges, and each scheme counts once for every graph that
-# may turn out to be the routine's. Of each scheme one is kept at the end; it has done all that it
-# would have done alone, in the same order, hash tables included.
-
-
-class GraphVariant(Struct, frozen=True, dict=True):
-    """One graph that a routine may turn out to have."""
-
-    cfg: ControlFlowGraph  # The graph. Its blocks are those of the run's graph.
-    edges: tuple[int, ...]  # Its edges in the run's graph, by id
-
-    @cached_property
-    def _own(self) -> dict[int, int]:
-        return {outer: own for own, outer in enumerate(self.edges)}
-
-    def own(self, edges: Iterable[int]) -> tuple[int, ...]:
-        """Return edges of the run's graph as this graph's; it does not have all of them."""
-        return tuple(self._own[edge] for edge in edges if edge in self._own)
-
-    def outer(self, edges: Iterable[int]) -> frozenset[int]:
-        """Return edges of this graph as the run's."""
-        return frozenset(self.edges[edge] for edge in edges)
-
-
-class Variants(Protocol):
-    """What knows of which routines the graph depends on the run."""
-
-    def of(self, routine: int) -> Sequence[GraphVariant]:
-        """Return all graphs that routine number `routine` may have; none where that is known."""
-        ...
-
-    def plan(self, slot: int, routine: int, variant: GraphVariant) -> InstrumentationPlan | None:
-        """Return what scheme number `slot` plans for one of them."""
-        ...
-
-
-def variants_of(
-    cfg: ControlFlowGraph, base: ControlFlowGraph, expected: Sequence[int]
-) -> list[tuple[frozenset[int], GraphVariant]]:
-    """Return all graphs that a routine may have, each with the expected edges that are in it."""
-    # `cfg`: The graph with all expected edges.
-    # `base`: That without any.
-    # `expected`: These edges, by id.
-    subsets = [
-        frozenset(taken)
-        for size in range(len(expected) + 1)
-        for taken in combinations(expected, size)
-    ]
-    return [(taken, _without(cfg, base, frozenset(expected) - taken)) for taken in subsets]
-
-
-def _without(
-    cfg: ControlFlowGraph, base: ControlFlowGraph, dropped: frozenset[int]
-) -> GraphVariant:
-    kept = tuple(edge for edge in range(len(cfg.edges)) if edge not in dropped)
-    if len(kept) == len(base.edges):
-        return GraphVariant(base, kept)
-    edges = tuple(cfg.edges[outer]._replace(id=own) for own, outer in enumerate(kept))
-    return GraphVariant(replace(cfg, edges=edges), kept)

@@ -114,15 +114,12 @@ BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 class GraphIndex:
     """Edges and blocks of all routines under program-wide numbers."""
 
-    # `recovered`: The graphs. `expected`: Blocks with an ENTRY edge that the graphs have only if
-    # control lands there (`recovery.calls`): nothing else is to take these edges.
     # `entry_edge, exit_edge, slot_edge, return_edge`: By block, and at UNKNOWN: the ENTRY edge to
     # it, the EXIT edge behind it, that to the slot block behind it, and that to where the call at
     # its end returns; UNKNOWN where there is none.
 
-    def __init__(self, recovered: ProgramGraphs, expected: frozenset[int] = frozenset()) -> None:
+    def __init__(self, recovered: ProgramGraphs) -> None:
         self.recovered = recovered
-        self.expected = expected
         graphs = recovered.arrays
         self.first_edge = graphs.first_edge
         self.first_block = np.asarray(recovered.first_block, np.int64)
@@ -209,16 +206,13 @@ class GraphIndex:
         """Address after the last instruction of `block`."""
         return self.block_ends[block]
 
-    def enter(
-        self, address: int, cross: Callable[[Sequence[Step]], None], *, behind: bool = False
-    ) -> bool:
+    def enter(self, address: int, cross: Callable[[Sequence[Step]], None]) -> bool:
         """Cross the ENTRY edge to the block at `address`; False where there is none."""
-        # `behind`: see `MissingEntry`. Generated code is entered without one.
+        # Generated code is entered without one.
         if address in self.generated:
             return True
-        block = self.block_at(address)
-        edge = self.entry_edge[block]
-        if edge == UNKNOWN or (behind and block in self.expected):
+        edge = self.entry_edge[self.block_at(address)]
+        if edge == UNKNOWN:
             return False
         cross((Cross(edge),))
         return True
@@ -555,8 +549,7 @@ class Walker:
         lands = elsewhere and not self.index.starts_routine(target)
         if lands and self.index.return_edge_to(address) is not None:
             return self._return(block, address, steps)  # longjmp, to behind setjmp
-        enters = self.index.entry_edge[target] != UNKNOWN and target not in self.index.expected
-        if not enters or self.index.exit_edge[block] == UNKNOWN:
+        if UNKNOWN in (self.index.entry_edge[target], self.index.exit_edge[block]):
             steps.append(MissingTarget(jump, address))
             return target
         self._leave(block, steps)

@@ -15,7 +15,7 @@ EPP 5.2) -> `PathNumbering.encode`, `decode` (EPP 3.5), `decode_prefix` (EPP 3.6
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
@@ -349,29 +349,3 @@ def graph_facts(cfg: ControlFlowGraph) -> GraphFacts:
         irreducible=not is_reducible(cfg, dfs),
         potential_paths=number(make_dag(cfg, dfs)).total,
     )
-
-
-class KnownFacts:
-    """The facts about the graphs of one program, as far as they are known, by routine number."""
-
-    def __init__(self, known: dict[int, GraphFacts] | None = None) -> None:
-        self.known = known or {}  # The graphs are the same whenever this is used.
-        self.has_grown = False
-
-    def of(self, routine: int, cfg: ControlFlowGraph) -> GraphFacts:
-        """Return the facts about the graph of routine number `routine`."""
-        facts = self.known.get(routine)
-        if facts is None:
-            facts = self.known[routine] = graph_facts(cfg)
-            self.has_grown = True
-        return facts
-
-    @property
-    def everything(self) -> dict[int, GraphFacts]:
-        """All facts."""
-        return self.known
-
-    def learn(self, others: Mapping[int, GraphFacts]) -> None:
-        """Take over what is known elsewhere about the same graphs."""
-        self.has_grown |= not others.keys() <= self.known.keys()
-        self.known.update(others)

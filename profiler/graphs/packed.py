@@ -7,7 +7,7 @@ make and to load; `Block` and `Edge` objects are neither.
 from __future__ import annotations
 
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count, repeat
 from typing import Self, TypeVar, overload
 
@@ -54,8 +54,6 @@ class PackedGraphs(
     edge_kind: NDArray[np.uint8]  # uint8: see `KINDS`.
     _made: dict[int, ControlFlowGraph] = field(default_factory=dict)
     _known: dict[int, ControlFlowGraph] = field(default_factory=dict)
-    _others: PackedGraphs | None = None
-    _own: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, graphs: Iterable[ControlFlowGraph]) -> Self:
@@ -95,8 +93,6 @@ class PackedGraphs(
             position = range(len(self))[number]
             if position != number:
                 return self[position]
-            if self._others is not None and number not in self._own:
-                return self._others[number]
             graph = self._make(position)
             known = self._known.setdefault(graph.address, graph)
             if known != graph:
@@ -117,7 +113,7 @@ class PackedGraphs(
 
     def __reduce__(self) -> tuple[type[PackedGraphs], tuple[object, ...]]:
         """Return what a pickle holds: no graphs, which the arrays make again."""
-        return PackedGraphs, astuple(self)[:-4]
+        return PackedGraphs, astuple(self)[:-2]
 
     @property
     def block_count(self) -> int:
@@ -141,38 +137,6 @@ class PackedGraphs(
         edges = self.entries()
         routine = np.searchsorted(self.first_edge, edges, side="right") - 1
         return self.first_block[routine] + self.edge_target[edges]
-
-    def with_entries(
-        self, blocks: Iterable[int], made: Mapping[int, ControlFlowGraph]
-    ) -> PackedGraphs:
-        """Return these graphs with a re-entry edge more to each of some blocks."""
-        # The other graphs are the same objects.
-        # `blocks`: By number; none that has such an edge, and none that begins its routine.
-        # `made`: The new graphs that are there already, by number of the routine.
-        new = np.array(sorted(blocks), np.int64)
-        routine = self.routine_of(new)
-        target = (new - self.first_block[routine]).astype(np.int32)
-        place = [self._entry_place(*each) for each in zip(routine.tolist(), target, strict=True)]
-        entry = self.first_block[routine + 1] - self.first_block[routine]
-        return replace(
-            self,
-            first_edge=self.first_edge + np.searchsorted(routine, np.arange(len(self) + 1)),
-            edge_source=np.insert(self.edge_source, place, entry.astype(np.int32)),
-            edge_target=np.insert(self.edge_target, place, target),
-            edge_kind=np.insert(self.edge_kind, place, NUMBER_OF_KIND[EdgeKind.REENTRY]),
-            _made=dict(made),
-            _others=self,
-            _own=frozenset(routine.tolist()),
-        )
-
-    def _entry_place(self, routine: int, block: int) -> int:
-        """Return the number that a new ENTRY edge gets: behind that to the routine's start."""
-        first, end = self.first_edge[routine : routine + 2].tolist()
-        entries = self._are_entries(self.edge_kind[first:end])
-        targets = self.edge_target[first:end][entries]
-        starts = self.block_start[self.first_block[routine] + targets]
-        before = (starts == self.addresses[routine]) | (targets < block)
-        return int(first + before.sum())
 
     def block_index(
         self, indices: Callable[[NDArray[np.int64]], NDArray[np.int64]], words: int

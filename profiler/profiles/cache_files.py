@@ -41,12 +41,12 @@ LIMIT = 512 << 20  # Bytes of a cache's files
 # (`session.memory.BinaryMemory`).
 KINDS = {
     "graphs": "graphs of its routines",
-    "facts": "facts about its graphs",
     "plans": "plans of a scheme",
     "products": "what schemes count along paths",
     "costs": "costs of a scheme's code",
-    "run": "what a run has shown",
     # of earlier versions
+    "facts": "facts about its graphs",
+    "run": "what a run has shown",
     "lines": "its source lines",
     "ways": "paths that runs took",
     "expected": "paths that runs took",
@@ -274,7 +274,6 @@ MODULES = frozenset(
         "simprof.profiler.plan.placement",
         "simprof.profiler.plan.plan",
         "simprof.profiler.recovery.recovery",
-        "simprof.profiler.session.memory",
     }
 )
 SCHEMES = "simprof.profiler.schemes."

@@ -18,13 +18,10 @@ the program, or written by start-up code and not known yet) has none either.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
@@ -119,7 +116,6 @@ RETURNING_TWICE = frozenset(
 # Names of those whose result does not tell a second return from the first.
 CONTEXTS = frozenset(["getcontext", "__getcontext", "swapcontext", "__swapcontext"])
 _OTHERS = frozenset(["vfork", "__vfork", "__libc_vfork", "savectx"])
-MOST_IN_ROUTINE = 3  # Second returns of one routine: if it may have more, they are left to the run
 _MOST_WORDS = 32  # Of a routine's beginning, in which it would save its caller's place
 _SP, _O7, _FP, _I7 = 14, 15, 30, 31
 _SAVE, _RESTORE, _JUMPS, _SETHI = 0x3C, 0x3D, (0x38, 0x39), 4
@@ -128,28 +124,6 @@ CLEARS_G1 = (0x82100000, 0x82102000)  # `mov %g0, %g1`, `clr %g1`: what `setjmp`
 _WINDOW = 16  # from an output register to the input register that it is behind a `save`
 _MIXES = frozenset([0x00, 0x02, 0x03, 0x04, 0x07])  # add, or, xor, sub, xnor
 _STORES = {0x04: 1, 0x0E: 1, 0x07: 2}  # st, stx, std: registers stored
-
-
-# The address behind a call of `setjmp` is an entry of its routine once a `longjmp` of the run has
-# come there (`recovery.landing_points` says why no sooner). Which addresses these may be, the code
-# tells: a run can expect them all, and leave out afterwards those that nothing came to.
-def second_returns(recovered: ProgramGraphs) -> tuple[int, ...]:
-    """Return the blocks, by number, where a call may return twice, but that are no entries."""
-    # Where setjmp is made of the system's `getcontext`, that is also the block behind its trap.
-    code, graphs = recovered.code, recovered.arrays
-    named = [s.address for s in recovered.program.symbols if s.name in RETURNING_TWICE]
-    calls = np.flatnonzero(code.transfers.kind == TransferKind.CALL)
-    calls = calls[np.isin(code.transfers.target[calls], named)]
-    behind = [*(calls + 2), *(np.flatnonzero(code.words == GET_CONTEXT) + 1)]
-    blocks = {recovered.block_starting_at(code.address(int(word))) for word in behind}
-    possible = sorted(blocks - {UNKNOWN_BLOCK, *graphs.entered_blocks().tolist()})
-    routines = [recovered.routine_of_block(block) for block in possible]
-    several = Counter(routines)
-    return tuple(
-        block
-        for block, routine in zip(possible, routines, strict=True)
-        if several[routine] <= MOST_IN_ROUTINE
-    )
 
 
 # An instrumented program must be ready for all of them, whatever a run has shown, and whether or
@@ -226,12 +200,3 @@ def _saves_its_caller(words: Sequence[int]) -> bool:
 def _inside(registers: set[int]) -> set[int]:
     """Return what registers are called behind a `save`."""
     return {register + _WINDOW for register in registers if 8 <= register < 16}
-
-
-def with_entries(
-    recovered: ProgramGraphs,
-    blocks: Iterable[int],
-    made: Mapping[int, ControlFlowGraph] = MappingProxyType({}),
-) -> ProgramGraphs:
-    """Return the graphs with ENTRY edges to `blocks`; `made`: what there is of them, by number."""
-    return replace(recovered, routines=recovered.arrays.with_entries(blocks, made))

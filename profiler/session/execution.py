@@ -1,32 +1,27 @@
 """One execution of the program on one set of graphs, and what it shows that its file does not.
 
 Steps -> functions
-1. the graphs with all expected entries                    `expected_entries`
-2. what the kernel does on each edge for the schemes       `_lowering`
-3. run; stop soon after something that the graphs lack     `execute`, `_GivingUp`
-4. account for what was under way at the end               `_finish`
-5. gather what the graphs lacked                           `discoveries_of`
-6. drop expected entries that control did not come by      `ProgramExecution.turned_out`
-7. what has been counted                                   `ProgramExecution.counted`
+1. what the kernel does on each edge for the schemes       `make_lowering`
+2. run; stop soon after something that the graphs lack     `execute`, `_GivingUp`
+3. account for what was under way at the end               `_finish`
+4. gather what the graphs lacked                           `discoveries_of`
+5. what has been counted                                   `ProgramExecution.counted`
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, cost_words
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.products import KeptProduct
-from simprof.profiler.engine.segments import GraphVariant, variants_of
 from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import (
@@ -38,9 +33,7 @@ from simprof.profiler.engine.walk import (
 )
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.decoders import guide_digest
-from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
-from simprof.profiler.recovery.calls import second_returns, with_entries
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, read_words
 from simprof.profiler.request.errors import CountError, SelfCheckError
 from simprof.profiler.request.request import ContextChoice
@@ -59,118 +52,9 @@ if TYPE_CHECKING:
     from simprof.simulator.leon.machine import LeonMachine
 
 Array = npt.NDArray[np.int64]
-# Instructions for which a run goes on after it has done something that the graphs lack. In this
-# time it may show what else they lack, which saves further runs.
+# Instructions for which a first run goes on after it has done something that the graphs lack. In
+# this time it may show what else they lack, which saves further runs.
 GRACE = 3_000_000
-
-
-# A run on graphs that lack an entry would have to be made again, from its start: plans depend on
-# the graphs. So a run is made on graphs with all entries that calls of `setjmp` may give their
-# routines (`recovery.calls`), and its schemes count for each graph that such a routine may turn out
-# to have (`engine.segments`). What a run on the right graphs would have counted is then there.
-class ExpectedEntries:
-    """Blocks by which control may come into their routines, though the graphs do not say so."""
-
-    def __init__(self, base: ProgramGraphs, blocks: Sequence[int]) -> None:
-        self.base = base
-        self.blocks = tuple(blocks)  # By number, ascending
-        # The graphs with all of these entries. Blocks have the same numbers; edges do not.
-        self.recovered = with_entries(base, blocks)
-        graphs = self.recovered.arrays
-        entered = zip(graphs.entered_blocks().tolist(), graphs.entries().tolist(), strict=True)
-        edge_of = dict(entered)
-        self._edges = {block: edge_of[block] for block in self.blocks}
-        self._variants: dict[int, dict[frozenset[int], GraphVariant]] = {}
-
-    @property
-    def edges(self) -> list[int]:
-        """The ENTRY edges to these blocks."""
-        return list(self._edges.values())
-
-    @cached_property
-    def routines(self) -> frozenset[int]:
-        """Numbers of the routines that these blocks are in."""
-        return frozenset(map(self.base.routine_of_block, self.blocks))
-
-    @cached_property
-    def names(self) -> frozenset[tuple[int, str]]:
-        """Addresses and names of these routines."""
-        graphs = self.base.arrays
-        return frozenset((int(graphs.addresses[n]), graphs.names[n]) for n in self.routines)
-
-    def of(self, routine: int) -> Sequence[GraphVariant]:
-        """Return all graphs that a routine may turn out to have; none if that is known."""
-        return tuple(self._of(routine).values()) if routine in self.routines else ()
-
-    def _of(self, routine: int) -> dict[frozenset[int], GraphVariant]:
-        known = self._variants.get(routine)
-        if known is None:
-            first = int(self.recovered.arrays.first_edge[routine])
-            inside = {
-                edge - first: block
-                for block, edge in self._edges.items()
-                if self.base.routine_of_block(block) == routine
-            }
-            found = variants_of(
-                self.recovered.routines[routine], self.base.routines[routine], tuple(inside)
-            )
-            known = self._variants[routine] = {
-                frozenset(inside[edge] for edge in taken): variant for taken, variant in found
-            }
-        return known
-
-    def used(self, edge_counts: Array) -> frozenset[int]:
-        """Return the blocks that control came to by these entries."""
-        return frozenset(block for block, edge in self._edges.items() if edge_counts[edge])
-
-    def addresses(self, blocks: frozenset[int]) -> frozenset[int]:
-        """Return where blocks start."""
-        return frozenset(int(self.base.arrays.block_start[block]) for block in blocks)
-
-    def unused(self, edge_counts: Array) -> list[int]:
-        """Return the edges of the other entries, which `graphs_with` does not have."""
-        return [edge for edge in self._edges.values() if not edge_counts[edge]]
-
-    def graphs_with(self, used: frozenset[int]) -> ProgramGraphs:
-        """Return the graphs with some of these entries; what is the same is the same object."""
-        routines = map(self.base.routine_of_block, used)
-        chosen = {routine: self._variant(routine, used).cfg for routine in routines}
-        return with_entries(self.base, used, chosen) if used else self.base
-
-    def choose(self, lowering: Lowering, used: frozenset[int]) -> None:
-        """Let only those schemes count that were planned on `graphs_with(used)`."""
-        for routine in self.routines:
-            lowering.choose(routine, self._variant(routine, used).cfg)
-
-    def _variant(self, routine: int, used: frozenset[int]) -> GraphVariant:
-        inside = {block for block in used if self.base.routine_of_block(block) == routine}
-        return self._of(routine)[frozenset(inside)]
-
-
-class VariantPlans(Struct, frozen=True):
-    """What the schemes of one run plan for the graphs that routines may turn out to have."""
-
-    of: Callable[[int], Sequence[GraphVariant]]  # `ExpectedEntries.of`
-    schemes: Sequence[SchemeRun]  # Those that count paths, in the order of their slots
-
-    def plan(self, slot: int, routine: int, variant: GraphVariant) -> InstrumentationPlan | None:
-        """Return what a scheme plans for one of the graphs."""
-        return self.schemes[slot].plan_on(routine, variant.cfg)
-
-
-def expected_entries(recovered: ProgramGraphs) -> ExpectedEntries | None:
-    """Return the entries that a run on these graphs may need; None if there are none."""
-    blocks = second_returns(recovered)
-    return ExpectedEntries(recovered, blocks) if blocks else None
-
-
-def are_same(graphs: ProgramGraphs, others: ProgramGraphs) -> bool:
-    """Whether two recoveries of one program came to the same."""
-    return (
-        graphs.arrays == others.arrays
-        and np.array_equal(graphs.block_at, others.block_at)
-        and replace(graphs, routines=(), code=others.code) == replace(others, routines=())
-    )
 
 
 def all_loaded(loaded: LoadedCode) -> Discoveries:
@@ -206,7 +90,8 @@ def discoveries_of(
 class ExecutionOptions(Struct, frozen=True):
     """What a run is to do besides executing the program."""
 
-    persistent: bool = False  # Whether to go on to the end whatever the graphs lack
+    # Instructions for which to go on after something that the graphs lack; None: to the end
+    grace: int | None = GRACE
     replayable: bool = False  # Whether other schemes are to be replayed on what this run counts
     # Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that were
     # crossed most often.
@@ -219,9 +104,6 @@ class ExecutionOptions(Struct, frozen=True):
     # Whether every block raises events throughout the run, as it does where a trace is written
     is_dense: bool = False
     contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.
-    # Entries that the graphs may turn out to have; None: none. The run is made on graphs that have
-    # them all.
-    expected: ExpectedEntries | None = None
     checks: bool = False  # Whether what native code learns is compared with `engine.walk`
     # What the schemes did in routines in earlier sessions; None: it is neither read nor kept.
     products: KeptProducts | None = None
@@ -302,10 +184,7 @@ class ProgramExecution(ProgramRun, frozen=True):
     automaton: Automaton
     counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
     given_up: bool  # Whether it was stopped because the graphs lacked something
-    # What the graphs lacked; of expected entries, those that control came by.
-    discoveries: Discoveries
-    # Entries that the graphs may turn out to have; None: the graphs are as they are.
-    expected: ExpectedEntries | None = None
+    discoveries: Discoveries  # What the graphs lacked
 
     @property
     def earlier(self) -> EarlierProducts | None:
@@ -317,17 +196,6 @@ class ProgramExecution(ProgramRun, frozen=True):
         """Let go of what nobody asks for once the counts have been collected."""
         self.index.close()
         self.counts.close()
-
-    @property
-    def lacks_nothing(self) -> bool:
-        """Whether the graphs explain all that the program did."""
-        return not self.automaton.tally.missing
-
-    @property
-    def edge_counts(self) -> Array:
-        """Crossings of each edge of `recovered`, once these have turned out, by number: int64."""
-        counts, expected = self.counts.edge_counts, self.expected
-        return counts if expected is None else np.delete(counts, expected.unused(counts))
 
     def counted(self) -> Counted:
         """Return what has been counted, of a run whose graphs are those that they had to be.
@@ -349,33 +217,25 @@ class ProgramExecution(ProgramRun, frozen=True):
             self.index,
             self.lowering,
             self.result,
-            self.edge_counts,
+            counts.edge_counts,
             automaton.tally.early,
             counts.cut,
             Unattributed.of(counts, instructions),
             tuple(each for each in irregular if each[0] in reached),
         )
 
-    def turned_out(
-        self, recovered: ProgramGraphs, schemes: Sequence[SchemeRun]
-    ) -> ProgramExecution:
-        """Return this run as one on the graphs that it has shown to be right, `graphs_with`."""
-        assert self.expected is not None
-        self.expected.choose(self.lowering, self.expected.used(self.counts.edge_counts))
-        return replace(self, recovered=recovered, schemes=schemes, index=GraphIndex(recovered))
-
 
 class _GivingUp(Struct):
-    """Ends a run soon after it has done something that the graphs lack, unless `persistent`."""
+    """Ends a run soon after it has done something that the graphs lack."""
 
-    persistent: bool
+    grace: int | None  # As in `ExecutionOptions`
     machine: Machine | LeonMachine | None = None
     given_up: bool = False
 
     def __call__(self, missing: Missing) -> None:
-        if self.machine is not None and not self.persistent and not self.given_up:
+        if self.machine is not None and self.grace is not None and not self.given_up:
             self.given_up = True
-            self.machine.stop_soon(GRACE)
+            self.machine.stop_soon(self.grace)
 
 
 def execute(
@@ -392,11 +252,9 @@ def execute(
     (`ExecutionOptions.is_dense`). Raises SimulatorError if it cannot be run or profiled, and
     SelfCheckError if that is to be checked and native code has read the program's code differently.
     """
-    expected = options.expected
-    recovered = recovered if expected is None else expected.recovered
-    index = GraphIndex(recovered, frozenset(() if expected is None else expected.blocks))
+    index = GraphIndex(recovered)
     lowering = make_lowering(recovered, index, schemes, options)
-    giving_up = _GivingUp(options.persistent)
+    giving_up = _GivingUp(options.grace)
     is_dense = options.is_dense or options.start_trace is not None
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
     machine = giving_up.machine = start(automaton)
@@ -415,12 +273,8 @@ def execute(
         discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
     automaton.retire()
     machine.close()
-    counts = automaton.counts
-    if expected is not None:
-        entries = expected.addresses(expected.used(counts.edge_counts))
-        discoveries = discoveries.merged(Discoveries(entries=entries, reentries=entries))
     run = recovered, schemes, index, lowering, result
-    return ProgramExecution(*run, automaton, counts, giving_up.given_up, discoveries, expected)
+    return ProgramExecution(*run, automaton, automaton.counts, giving_up.given_up, discoveries)
 
 
 def make_lowering(
@@ -430,7 +284,7 @@ def make_lowering(
     options: ExecutionOptions,
 ) -> Lowering:
     """Return what lowers the plans of a run's schemes."""
-    program, edge_counts, expected = recovered.program, options.edge_counts, options.expected
+    program, edge_counts = recovered.program, options.edge_counts
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
     counting = [scheme for scheme in schemes if scheme.slot is not None]
     # Without schemes, no routine has a hash table.
@@ -441,7 +295,7 @@ def make_lowering(
         cfg = recovered.routines[number]
         if edge_counts is not None:
             return edge_counts(cfg)
-        if not counting or (expected is not None and number in expected.routines):
+        if not counting:
             return None
         # Those of a plan, which may be known from an earlier run: the heuristic takes a while.
         plan = counting[0].routine_plan(number)
@@ -458,7 +312,6 @@ def make_lowering(
         known=options.known,
         earlier=earlier,
         contexts=counting_of(index, options.contexts),
-        variants=None if expected is None else VariantPlans(expected.of, counting),
     )
 
 

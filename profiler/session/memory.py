@@ -4,15 +4,12 @@ All of it depends on the program's file and on simprof's code alone, or is check
 
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
-- *Facts* about the graphs, for reports, are a function of these.
 - *Plans* are a function of graphs and a setting, and where a profile guides them, of its
   counts, whose digest is kept with each.
 - *Products*, what the schemes of a run do along the segments that were executed, are a function of
   the same for all of its schemes, and of the profile that guides the choice of segments.
 - *Costs* of the code of routines are a function of the same, and of where the counters are, which
   is kept with each, too.
-- *Discoveries* are those of an earlier run that was asked for in the same way, and a guess
-  (`PastRun`). So are its edge counts, as the profile that guides schemes.
 
 So no result depends on what is in the cache.
 """
@@ -25,24 +22,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
-from simprof.profiler.request.request import GuestOptions, Selection, Setting
+from simprof.profiler.request.request import Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.scheme_runs import (
-    EdgeCounts,
     KeptProducts,
     KnownPlans,
     ProductName,
@@ -52,54 +46,7 @@ from simprof.simulator.binary.program import Program
 
 Kept = TypeVar("Kept")
 
-# Address and name of a routine -> how often each of its edges was crossed
-CountsByRoutine = Mapping[tuple[int, str], tuple[int, ...]]
-
 _SHORT = 16
-_RUN = "run-"
-
-
-# Its discoveries are a guess: the run that begins with them counts only if all that it asked of the
-# outside, and all that it was answered, was the same as then (`record`), so that it was the same
-# run. If not, everything begins again with what the file alone shows, and the next run so asked for
-# guesses nothing.
-class PastRun(Struct, frozen=True):
-    """What is kept of a run."""
-
-    discoveries: Discoveries  # What its graphs rest on
-    record: bytes  # Digest of what it asked of the outside, and of the answers (`CallLog.digest`)
-    # Whether the last run so asked for was the same as that before: only then it is guessed.
-    is_same: bool = True
-    # Whether the run has shown nothing but what every run begins with, the program's file and its
-    # start-up: a run that begins with that is no guess, whatever the outside answers.
-    is_plain: bool = False
-    # Routine -> its edge counts. Schemes that an edge profile guides take part in the next run so
-    # asked for, with this one: a guess, too, that counts only if the next run has the same counts.
-    edge_counts: CountsByRoutine = field(default_factory=dict)
-    # Whether the last run had the same counts as that before: only then it is guessed.
-    is_steady: bool = False
-    # How many acyclic paths it began (`PlanOrder.unit_flow`); None: no scheme has asked.
-    unit_flow: int | None = None
-
-    def with_counts(
-        self, counts: CountsByRoutine, unit_flow: int | None, before: PastRun | None
-    ) -> PastRun:
-        """Return it with what it counted; `before`: what was kept of the run before it."""
-        is_steady = before is None or before.edge_counts == counts
-        if unit_flow is None and before is not None and is_steady:
-            unit_flow = before.unit_flow
-        return replace(self, edge_counts=counts, is_steady=is_steady, unit_flow=unit_flow)
-
-    @property
-    def guide(self) -> EdgeCounts | None:
-        """The edge profile that the next run so asked for is guessed to have, if any."""
-
-        def guide(cfg: ControlFlowGraph) -> tuple[int, ...] | None:
-            counts = self.edge_counts.get((cfg.address, cfg.name))
-            # another run may show edges that the graph did not have
-            return counts if counts is not None and len(counts) == len(cfg.edges) else None
-
-        return EdgeCounts(guide, lambda: self.unit_flow or 0) if self.is_steady else None
 
 
 class BinaryMemory:
@@ -107,8 +54,9 @@ class BinaryMemory:
 
     def __init__(self, program: Program, files: CacheFiles | None) -> None:
         self._program, self._files = program, files
-        # What has been handed out, which sessions add to: by the name under which it is kept
-        self._lent: dict[str, KnownFacts | KnownCosts] = {}
+        # Costs that have been handed out, which sessions add to: by the name under which they are
+        # kept
+        self._lent: dict[str, KnownCosts] = {}
         # Those that were read or kept, for each pass asks for them
         self._of_routines: dict[str, Mapping[Any, bytes]] = {}
 
@@ -151,15 +99,6 @@ class BinaryMemory:
             recovered = recover(program or self._program, discoveries, known, told)
             self.keep_graphs(recovered, discoveries)
         return recovered
-
-    def facts(self, discoveries: Discoveries) -> KnownFacts:
-        """Return what is known about the graphs that rest on some discoveries."""
-        name = _graphs_of(discoveries, "facts")
-        found = self._load(name, dict)
-        if found is not None and not set(map(type, found.values())) <= {GraphFacts}:
-            found = None
-        facts = self._lent[name] = KnownFacts(found)
-        return facts
 
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""
@@ -213,18 +152,10 @@ class BinaryMemory:
         return costs
 
     def keep_learnt(self) -> None:
-        """Keep what a session has added to the facts and the costs that it was given."""
+        """Keep what a session has added to the costs that it was given."""
         for name, lent in self._lent.items():
             if lent.has_grown:
                 self._keep(name, lent.everything)
-
-    def run(self, name: str) -> PastRun | None:
-        """Return the last run that was asked for in the same way (`run_name`)."""
-        return self._load(name, PastRun)
-
-    def keep_run(self, name: str, run: PastRun) -> None:
-        """Keep a run."""
-        self._keep(name, run)
 
     def _name(self, what: str) -> str:
         # `fingerprint` stands for simprof's code: files of another version are not found, and make
@@ -284,17 +215,6 @@ def _made_for(what: str, discoveries: Discoveries, setting: Setting) -> str:
 
 def _products_of(discoveries: Discoveries, of: str) -> str:
     return f"products-{of}-{_digest(_graphs_of(discoveries))}"
-
-
-def run_name(
-    file: Path, arguments: tuple[bytes, ...], guest: GuestOptions, selection: Selection
-) -> str:
-    """Return the name of a run: of all that decides it but for what is outside."""
-    # Where the directories are that it sees is outside: what it finds there is in the record.
-    writes = guest.writable is not None
-    names = guest.argv0_of(file), guest.exe_of(file), guest.file_name_of(file)
-    same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)
-    return f"{_RUN}{_digest([same, writes, names, arguments, selection])}"
 
 
 def _digest(value: object) -> str:

@@ -152,11 +152,6 @@ class Observation(Struct, frozen=True, dict=True):
             plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
             self.memory.keep_plans(self.discoveries, scheme.setting, plans)
 
-    @property
-    def counts_by_routine(self) -> dict[tuple[int, str], tuple[int, ...]]:
-        """Address and name of each routine that was entered -> the counts of its edges."""
-        return {(each.cfg.address, each.cfg.name): each.edges for each in self.events.values()}
-
     @cached_property
     def _numbers(self) -> dict[tuple[int, str], int]:
         """Address and name of each routine -> its number."""

@@ -53,17 +53,11 @@ from simprof.profiler.schemes.registry import (
     beginning,
     definition,
     has_own_table,
-    needs_unit_flow,
 )
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
-from simprof.profiler.session.execution import (
-    ExecutionOptions,
-    ProgramExecution,
-    are_same,
-    expected_entries,
-)
-from simprof.profiler.session.memory import BinaryMemory, PastRun
+from simprof.profiler.session.execution import GRACE, ExecutionOptions, ProgramExecution
+from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import (
@@ -79,7 +73,6 @@ from simprof.profiler.session.scheme_runs import (
     needs_path_counts,
 )
 from simprof.profiler.session.world import World
-from simprof.simulator.binary.dynamic import are_unchanged
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
@@ -98,7 +91,6 @@ class Reason(StrEnum):
     START_UP = "start-up"  # it writes code, or loads modules, that its file does not show
     GRAPHS = "graphs"  # they lacked something that it did
     EVENTS = "events"  # too few blocks raised them to tell what it did
-    GUESS = "guess"  # an earlier session's run, which this one was taken for, was another
     EDGE_PROFILE = "edge profile"  # it guides schemes, which had to wait for it
     COUNTERS = "counters"  # some of these schemes' do not follow from the run that gave the profile
     ORDER = "order"  # that of all events is wanted: a trace, which a self-check regenerates
@@ -117,7 +109,6 @@ class Study(Struct, frozen=True):
     orders: tuple[tuple[Setting, Path], ...] = ()
     # Whether the execution is regenerated from traces, and compared, and what it has learnt checked
     checks: bool = False
-    name: str = ""  # Of the run in `memory`; "": it is not kept.
     # What recoveries have found, for the next one to reuse
     known: Known = field(default_factory=Known)
     # Numbers of the only routines that concern the schemes; None: all that were selected.
@@ -160,7 +151,6 @@ class Stage(Struct, frozen=True):
     settings: tuple[Setting, ...]
     planners: Sequence[Planner]
     edge_counts: EdgeCounts | None = None  # Of an earlier stage, for schemes that they guide
-    expects: bool = False  # Whether the next pass may be made on graphs that turn out at its end
     replayable: bool = False  # Whether other schemes are to be replayed on what it counts
     left: int = MAXIMUM_RUNS - 1  # How many passes may follow the next one
     is_dense: bool = False  # Whether all blocks raise events in the next pass
@@ -182,8 +172,6 @@ class Runs(Struct, frozen=True):
     reasons: tuple[Reason, ...] = ()  # Why there was each of them
     # What all passes begin with; None: the start-up has not been looked at yet.
     begun: Discoveries | None = None
-    past: PastRun | None = None  # The earlier session's run that this one is guessed to be
-    guide: EdgeCounts | None = None  # That run's edge profile, where it guides schemes of this one
     stage: Stage | None = None
     # is_lost, is_lacking: Whether the last pass could not tell what the program did, and whether
     # its graphs were not right.
@@ -199,7 +187,7 @@ class Runs(Struct, frozen=True):
 def why(runs: Runs, orders: int = 0) -> Reason | None:
     """Return why the program has to be run, or run again; None if everything is known."""
     # orders: How many traces are wanted.
-    if runs.begun is None and runs.past is None:
+    if runs.begun is None:
         return Reason.START_UP
     if runs.is_lost:
         return Reason.EVENTS
@@ -207,13 +195,6 @@ def why(runs: Runs, orders: int = 0) -> Reason | None:
         return Reason.GRAPHS
     if runs.observation is None:
         return Reason.COUNTS
-    past = runs.past
-    if past is not None and not (
-        runs.discoveries == past.discoveries
-        and (past.is_plain or past.record == runs.world.record)
-        and (runs.guide is None or past.edge_counts == runs.observation.counts_by_routine)
-    ):
-        return Reason.GUESS
     if runs.left_out:
         return Reason.COUNTERS
     if not runs.is_guided:
@@ -231,21 +212,11 @@ def observe_in(
     """Observe a program in its world; `seen`, `guide`, `paths`: see `session.observe`."""
     study.planners.beginnings.update(_beginnings(study, world))
     study.planners.path_counts = paths
-    memory, is_read = study.memory, any(needs_unit_flow(each.mode) for each in study.settings)
-    # what a run is guessed to discover counts only if it was the same run
-    name = study.name if seen is None else ""
     with ExitStack() as stack:
         checked = _checked_traces(study, world, stack) if study.checks else []
         own = None if study.trace is None else study.trace.path
         orders = tuple(each for each in checked if each[1] != own)
-        begun, guess = Runs(world, seen or Discoveries()), memory.run(name) if name else None
-        if guess is not None and guess.is_same and are_unchanged(guess.discoveries.modules):
-            is_wanted = guide is None and needs_first_run(study.settings)
-            is_wanted = is_wanted and not needs_path_counts(study.settings)  # which are not kept
-            is_wanted = is_wanted and study.invocation.contexts is None
-            is_known = guess.unit_flow is not None or not is_read
-            guided = guess.guide if is_wanted and is_known else None
-            begun = Runs(world, guess.discoveries, past=guess, guide=guided)
+        begun = Runs(world, seen or Discoveries())
         runs = run_passes(replace(study, orders=orders), begun, guide)
         observation = runs.observation
         assert observation is not None
@@ -253,20 +224,9 @@ def observe_in(
             from simprof.profiler.session.self_check import check_trace  # reads traces: numba
 
             check_trace(path, setting.name, observation.events.values())
-    if name and not observation.result.is_cut_short:
-        last, record = runs.past or memory.run(name), runs.world.record
-        made = runs.past
-        if made is None:
-            is_plain = not world.program.parts and runs.discoveries == runs.begun
-            is_same = last is None or is_plain or last.record == record  # as another one had shown
-            made = PastRun(runs.discoveries, record, is_same, is_plain)
-        flow = observation.edge_counts.unit_flow if is_read else None
-        made = made.with_counts(observation.counts_by_routine, flow, last)
-        if made != last:
-            memory.keep_run(name, made)
     return replace(
         observation,
-        memory=memory,
+        memory=study.memory,
         keeps_plans=study.keeps_plans,
         opened=world.opened,
         runs=runs.runs,
@@ -331,12 +291,8 @@ def run_passes(study: Study, runs: Runs, edge_counts: EdgeCounts | None = None) 
             case Reason.START_UP:
                 runs = _start_up(study, runs)
             case Reason.COUNTS | Reason.GRAPHS | Reason.EVENTS:
-                guide = study.guide or runs.guide
-                runs = _count(runs, runs.stage or _first_stage(study, guide))
+                runs = _count(runs, runs.stage or _first_stage(study))
             # the others begin another stage: its passes find nothing of the last one in memory
-            case Reason.GUESS:
-                counts = runs.runs, runs.whole_runs, runs.reasons
-                runs = Runs(runs.world, Discoveries(), *counts)
             case Reason.COUNTERS:
                 runs = _for_counters(study, runs)
             case Reason.EDGE_PROFILE:
@@ -391,33 +347,31 @@ def _check_trees(study: Study) -> None:
         raise UsageError(f"{name}: {NO_CONTEXTS}: make call trees under another mode")
 
 
-def _first_stage(study: Study, edge_counts: EdgeCounts | None) -> Stage:
+def _first_stage(study: Study) -> Stage:
     """Return the stage of all schemes, or of those that others need the edge profile of."""
     settings = study.settings
     if not needs_first_run(settings):
         return _stage(study, settings, None)
     has_paths = study.planners.path_counts is not None or not needs_path_counts(settings)
-    if edge_counts is not None and has_paths:
-        return _stage(study, settings, edge_counts)
+    if study.guide is not None and has_paths:
+        return _stage(study, settings, study.guide)
     study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
     free = [setting for setting in settings if not needs_first_run((setting,))]
     return replace(_stage(study, (*free, *judges(settings)), None), replayable=True)
 
 
 def _stage(study: Study, settings: Sequence[Setting], edge_counts: EdgeCounts | None) -> Stage:
-    # Schemes on graphs that may turn out count on their own, and share no words of the program.
-    ordered = any(definition(setting.mode).depends_on_order for setting in settings)
-    # Nor where something that depends on the graphs is written down while the program runs.
-    writes = study.trace is not None
-    expects = study.recovered is None and edge_counts is None and not (ordered or writes)
     planners = study.planners.of(settings, edge_counts)
-    return Stage(study, tuple(settings), planners, edge_counts, expects)
+    return Stage(study, tuple(settings), planners, edge_counts)
 
 
 def _count(before: Runs, stage: Stage) -> Runs:
     """Make one pass of a stage."""
+    # Where a program shows what its graphs lack piece by piece, each run lasts longer, so that the
+    # last one need not be made on graphs that lack something.
+    grace = GRACE << MAXIMUM_RUNS - 1 - stage.left if stage.left else None
     options = ExecutionOptions(
-        persistent=not stage.left,
+        grace=grace,
         replayable=stage.replayable,
         edge_counts=stage.edge_counts,
         known=stage.known,
@@ -425,17 +379,17 @@ def _count(before: Runs, stage: Stage) -> Runs:
         contexts=stage.study.invocation.contexts,
         checks=stage.study.checks,
     )
-    expects = stage.expects and stage.left > 0
     try:
-        execution = _play(stage.study, before, stage.planners, options, expects=expects)
+        execution = _play(stage.study, before, stage.planners, options)
     except EventsLostError:
         if stage.is_dense:
             raise
         return replace(before, is_lost=True, stage=replace(stage, is_dense=True))
-    world = before.world
+    world, result = before.world, execution.result
+    is_given_up = execution.given_up and result.reason == "budget"  # not cut short from outside
     runs = replace(
         before,
-        world=world if execution.given_up else world.ending_like(execution.result),
+        world=world if is_given_up else world.ending_like(result),
         discoveries=before.discoveries.merged(execution.discoveries),
         stage=stage,
         is_lost=False,
@@ -443,24 +397,17 @@ def _count(before: Runs, stage: Stage) -> Runs:
         runs=before.runs + 1,
     )
     has_more = runs.discoveries != before.discoveries
-    right: ProgramExecution | None = execution
-    if execution.expected is not None:
-        right = _turned_out(stage, runs, execution)
-        expects = not execution.lacks_nothing and has_more
-    elif stage.left and has_more:
-        right = None
-    if right is None:
+    if stage.left and has_more:
         execution.close()
-        stage = replace(stage, expects=expects, left=stage.left - 1, is_dense=False)
+        stage = replace(stage, left=stage.left - 1, is_dense=False)
         return replace(runs, is_lacking=True, stage=stage)
     # after the last pass that is made, the graphs may lack something still
-    is_on_its_graphs = execution.expected is not None or not has_more
-    if is_on_its_graphs and (earlier := execution.earlier) is not None:
+    if not has_more and (earlier := execution.earlier) is not None:
         more = earlier.more(execution.lowering)
         stage.study.memory.keep_products(runs.discoveries, earlier.kept.of, more)
     runs = replace(runs, whole_runs=runs.whole_runs + 1)
-    observation = collect(right.counted(), stage.study.invocation, len(stage.settings))
-    right.close()
+    observation = collect(execution.counted(), stage.study.invocation, len(stage.settings))
+    execution.close()
     return _finished(runs, stage, replace(observation, discoveries=runs.discoveries))
 
 
@@ -469,22 +416,18 @@ def _play(
     runs: Runs,
     planners: Sequence[Planner],
     options: ExecutionOptions,
-    *,
-    expects: bool = False,
 ) -> ProgramExecution:
-    """Recover, choose, execute; `expects`: on graphs with what may turn out."""
+    """Recover, choose, execute."""
     world, discoveries = runs.world, runs.discoveries
     report_progress(study.progress, Phase.RECOVERING, limit=world.limit)
     program = world.program_with(discoveries)
     recovered = study.recover(program, discoveries)
-    expected = expected_entries(recovered) if expects and not program.parts else None
-    unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
-    options = replace(options, expected=expected)
     if study.keeps_products and not (program.parts or options.replayable):
         settings = [planner.setting for planner in planners]
         options = replace(options, products=study.memory.products(discoveries, settings))
-    graphs = recovered if expected is None else expected.recovered
-    schemes = _schemes(study, runs, planners, graphs, unsure)
+    _remember(study, runs, planners)
+    selected = Graphs(recovered, study.invocation.selection, study.routines)
+    schemes = make_schemes(selected, planners)
     if study.trace is not None:
         options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
     phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
@@ -492,48 +435,10 @@ def _play(
     return world.execute(discoveries, recovered, schemes, options)
 
 
-def _schemes(
-    study: Study,
-    runs: Runs,
-    planners: Sequence[Planner],
-    recovered: ProgramGraphs,
-    unsure: frozenset[tuple[int, str]] = frozenset(),
-) -> list[SchemeRun]:
-    """Make the schemes of a run; what earlier sessions planned for `unsure` routines is not read.
-
-    The graphs of these routines, given by address and name, may not be those that were planned.
-    """
-    _remember(study, runs, planners, unsure)
-    return make_schemes(Graphs(recovered, study.invocation.selection, study.routines), planners)
-
-
-def _remember(
-    study: Study,
-    runs: Runs,
-    planners: Iterable[Planner],
-    unsure: frozenset[tuple[int, str]] = frozenset(),
-) -> None:
+def _remember(study: Study, runs: Runs, planners: Iterable[Planner]) -> None:
     # Of a few routines, in one of several processes, plans are made in less time than read.
     for planner in planners if study.routines is None else ():
-        known = study.memory.plans(runs.discoveries, planner.setting)
-        planner.remember({name: plan for name, plan in known.items() if name[:2] not in unsure})
-
-
-def _turned_out(stage: Stage, runs: Runs, execution: ProgramExecution) -> ProgramExecution | None:
-    """Return a run that expected entries as one on the graphs with those that control came by.
-
-    None where it cannot be taken for that: the graphs lacked something else, or have to be others.
-    """
-    expected = execution.expected
-    if expected is None or not execution.lacks_nothing:
-        return None
-    used = expected.used(execution.counts.edge_counts)
-    graphs = expected.graphs_with(used)
-    program = runs.world.program_with(runs.discoveries)
-    if used and not are_same(stage.study.recover(program, runs.discoveries), graphs):
-        return None
-    schemes = _schemes(stage.study, runs, stage.planners, graphs)
-    return execution.turned_out(graphs, schemes)
+        planner.remember(study.memory.plans(runs.discoveries, planner.setting))
 
 
 def _finished(runs: Runs, stage: Stage, observation: Observation) -> Runs:
@@ -630,7 +535,7 @@ def _write_trace(study: Study, runs: Runs) -> Runs:
     invocation = replace(study.invocation, selection=ALL_ROUTINES)
     traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
     later = replace(runs, world=runs.world.untimed())
-    options = ExecutionOptions(persistent=True)
+    options = ExecutionOptions(grace=None)
     result = _play(traced, later, traced.planners.of([setting]), options).result
     if result.reason == "interrupted":
         raise Stopped(result.signal or SIGINT)

@@ -24,7 +24,7 @@ from simprof.profiler.code.pricing import (
 )
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import EXIT, EdgeKind
-from simprof.profiler.graphs.numbering import GraphFacts, KnownFacts
+from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import (
     PathDecoder,
@@ -296,11 +296,8 @@ def measure_all(
         check = SelfCheck(observation)
         check.check_graphs()
     check_flow(observation)
-    memory = observation.memory
-    facts = KnownFacts() if check is not None else memory.facts(observation.discoveries)
     measuring = [
-        Measuring(observation, scheme, facts, check=check, brief=brief)
-        for scheme in observation.schemes
+        Measuring(observation, scheme, check=check, brief=brief) for scheme in observation.schemes
     ]
     observation.keep_plans()
     # Each routine is measured under all schemes before the next one, so that what is worked out of
@@ -315,7 +312,7 @@ def measure_all(
     refuse(measuring, {} if refused is None else refused, raises=refused is None)
     measurements = tuple(each.measurement() for each in measuring if each.refused is None)
     if check is None:
-        memory.keep_learnt()
+        observation.memory.keep_learnt()
     else:
         for measurement in measurements:
             check.check_profile(measurement)
@@ -359,7 +356,6 @@ class Measuring:
         self,
         observation: Observation,
         scheme: SchemeRun,
-        facts: KnownFacts,
         *,
         # Validates its plans, if anybody does
         check: SelfCheck | None = None,
@@ -371,7 +367,6 @@ class Measuring:
         self._observation = observation
         self._definition = scheme.definition
         self._check = check
-        self._facts = facts
         self._brief = brief
         # Asked for by comparisons and sweeps, and by nobody of a run under one mode: it would be a
         # tenth of the time of a large one.
@@ -409,7 +404,7 @@ class Measuring:
         if ledger is not None and tree is not None:
             spent = price.added + counters.hash_instructions
             ledger.add_costs(tree, number, price.code, scheme.slot, spent)
-        facts = self._facts.of(number, events.cfg)
+        facts = graph_facts(events.cfg)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
         patterns = observation.invocation.selection.routines
         compared = observation.judging.compare(number, scheme, reading)

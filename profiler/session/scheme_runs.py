@@ -318,10 +318,6 @@ class SchemeRun:
             self._plans[routine] = None if cfg is None or self._make is None else self._make(cfg)
         return self._plans[routine]
 
-    def plan_on(self, routine: int, cfg: ControlFlowGraph) -> InstrumentationPlan | None:
-        """Return the plan that a routine has if its graph turns out to be `cfg`."""
-        return None if self._make is None or not self.selects(routine) else self._make(cfg).plan
-
     def guide(self, routine: int) -> bytes:
         """Return what stands for the profile that guides a routine's plan; empty: nothing."""
         cfg = self._graphs(routine)

@@ -37,7 +37,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.registry import PATH_PROFILER, guided_by
-from simprof.profiler.session.memory import BinaryMemory, run_name
+from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
 from simprof.profiler.session.passes import Study, observe_in
 from simprof.profiler.session.results import Refused, measure_all
@@ -203,9 +203,6 @@ def _studied(
         from simprof.profiler.session.traces import TraceOrder
 
         trace = TraceOrder(request.trace, invocation)
-    name = ""
-    if request.remember and recording is None:
-        name = run_name(request.program, request.arguments, guest, request.selection)
     study = Study(
         invocation,
         Planners(program.sha256),
@@ -214,7 +211,6 @@ def _studied(
         tuple(settings),
         trace,
         checks=request.self_check,
-        name=name,
     )
     with ExitStack() as stack:
         if recording is None:

@@ -83,11 +83,6 @@ class World(Struct, frozen=True):
         return self.guest.max_instructions
 
     @property
-    def record(self) -> bytes:
-        """Digest of what the program asked of the outside, and of the answers."""
-        return self.host.log.digest
-
-    @property
     def opened(self) -> frozenset[Path]:
         """Files that the program has opened so far, where they are on the host."""
         return frozenset() if self.files is None else frozenset(self.files.opened)

@@ -197,15 +197,6 @@ def module_at(file: Path, address: int) -> Module | None:
     return Module(bias, str(file), part.sha256)
 
 
-def are_unchanged(modules: Iterable[Module]) -> bool:
-    """Whether the files of modules are as they were when they were loaded."""
-    try:
-        now = [(module_at(Path(module.file), 0), module) for module in modules]
-    except OSError:
-        return False
-    return all(found is not None and found.sha256 == module.sha256 for found, module in now)
-
-
 @cache
 def _nominal(file: Path, modified: int, size: int) -> Program:
     return elf.load_part(file, _NOMINAL)

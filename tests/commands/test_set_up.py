@@ -56,6 +56,5 @@ def test_every_file_that_runs_keep_is_named(
     assert simprof("cache", "list") == 0
     listed = capsys.readouterr().out
     assert "what schemes count along paths" in listed and "not simprof's" not in listed
-    assert BinaryMemory(load(fixture_elf("sieve")), binaries()).run("run-0") is None
     with pytest.raises(AssertionError, match="no name for files of colours-0"):
-        BinaryMemory(load(fixture_elf("sieve")), binaries()).run("colours-0")
+        BinaryMemory(load(fixture_elf("sieve")), binaries())._load("colours-0", dict)

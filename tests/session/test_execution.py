@@ -1,10 +1,11 @@
-"""Runs that expect entries, against runs that start again once control has come by one."""
+"""Runs that start again once control has come where the graphs have no entry."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from simprof.profiler.engine import products
 from simprof.profiler.graphs.cfg import ENTRIES
 from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.request import (
     ContextChoice,
     GuestOptions,
@@ -22,9 +24,11 @@ from simprof.profiler.request.request import (
     TableChoice,
 )
 from simprof.profiler.session import passes
+from simprof.profiler.session.execution import ProgramExecution
 from simprof.profiler.session.observation import Observation, SchemeComparison
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.session import observe
+from simprof.profiler.session.world import World
 from tests.support.random_jumps import JUMPING, program
 from tests.support.turns import in_step
 
@@ -56,16 +60,19 @@ def jumping(request: pytest.FixtureRequest, compile_c: Compile) -> Path:
 def observed(
     path: Path, directory: Path, settings: Sequence[Setting], **more: object
 ) -> tuple[Observation, SchemeComparison]:
-    """Run a program; its contexts and its budget are among `more`."""
+    """Run a program; its contexts, its budgets, and what is known of it are among `more`."""
     null = os.open(os.devnull, os.O_RDWR)
-    limit = more.pop("max_instructions", None)
-    assert limit is None or isinstance(limit, int)
+    limits: dict[str, Any] = {
+        name: more.pop(name, None) for name in ("max_instructions", "timeout")
+    }
+    seen = more.pop("seen", None)
+    assert seen is None or isinstance(seen, Discoveries)
     try:
         guest = GuestOptions(
-            root=directory, stdin=Path(os.devnull), stdout=null, stderr=null, max_instructions=limit
+            root=directory, stdin=Path(os.devnull), stdout=null, stderr=null, **limits
         )
         request = RunRequest(path, guest, **more)  # type: ignore[arg-type]
-        observation = observe(request, settings)
+        observation = observe(request, settings, seen)
         measurements = measure_all(observation)
     finally:
         os.close(null)
@@ -80,41 +87,38 @@ def plain(measurement: RunMeasurement) -> RunMeasurement:
     )
 
 
-def assert_same_both_ways(
+def assert_same_at_once(
     path: Path, directory: Path, settings: Sequence[Setting], **more: object
-) -> tuple[Observation, Observation]:
-    """Run a program as it is run, and as it was before entries were expected."""
-    mine, measured = observed(path, directory, settings, **more)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passes, "expected_entries", lambda _: None)
-        theirs, wanted = observed(path, directory, settings, **more)
+) -> Observation:
+    """Run a program, and then on the right graphs from the start: both measure the same."""
+    first, measured = observed(path, directory, settings, **more)
+    again, wanted = observed(path, directory, settings, seen=first.discoveries, **more)
+    assert set(again.reasons) <= set(first.reasons) - {passes.Reason.GRAPHS}
     for one, two in zip(measured.measurements, wanted.measurements, strict=True):
         assert plain(one) == plain(two), one.mode
-    assert mine.discoveries == theirs.discoveries
-    assert mine.recovered.arrays == theirs.recovered.arrays
-    assert mine.unattributed == theirs.unattributed
-    return mine, theirs
+    assert first.discoveries == again.discoveries
+    assert first.recovered.arrays == again.recovered.arrays
+    assert first.unattributed == again.unattributed
+    return first
+
+
+def graph_runs(observation: Observation) -> int:
+    """How often a program was run because the graphs lacked something."""
+    return observation.reasons.count(passes.Reason.GRAPHS)
 
 
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("jumping", WIDTHS, indirect=True)
-def test_one_run_measures_what_two_do(jumping: Path, tmp_path: Path) -> None:
-    mine, theirs = assert_same_both_ways(jumping, tmp_path, SETTINGS)
-    assert theirs.runs > mine.runs
+def test_entries_are_those_that_control_came_by(jumping: Path, tmp_path: Path) -> None:
+    found = assert_same_at_once(jumping, tmp_path, SETTINGS)
+    assert graph_runs(found) == 1
     entries = {
         cfg.name: sum(edge.kind in ENTRIES for edge in cfg.edges)
-        for events in mine.events.values()
+        for events in found.events.values()
         if (cfg := events.cfg)
     }
     assert (entries["many"], entries["main"], entries["unused"]) == (2, 2, 1)
-
-
-@pytest.mark.long
-@pytest.mark.toolchain
-def test_one_run_is_enough(jumping: Path, tmp_path: Path) -> None:
-    mine, theirs = assert_same_both_ways(jumping, tmp_path, FEW)
-    assert (mine.runs, theirs.runs) == (1, 2)
 
 
 @pytest.mark.long
@@ -125,7 +129,7 @@ def test_one_run_is_enough(jumping: Path, tmp_path: Path) -> None:
 def test_a_budget_may_be_spent_before_anything_lands(
     jumping: Path, tmp_path: Path, limit: int
 ) -> None:
-    assert_same_both_ways(jumping, tmp_path, SETTINGS[2:5], max_instructions=limit)
+    assert_same_at_once(jumping, tmp_path, SETTINGS[2:5], max_instructions=limit)
 
 
 @pytest.mark.long
@@ -146,34 +150,62 @@ def test_a_budget_may_be_spent_before_anything_lands(
 def test_contexts_are_those_of_a_run_on_the_right_graphs(
     jumping: Path, tmp_path: Path, contexts: ContextChoice
 ) -> None:
-    mine, theirs = assert_same_both_ways(jumping, tmp_path, FEW, contexts=contexts)
-    assert (mine.runs, theirs.runs) == (1, 2)
-
-
-@pytest.mark.long
-@pytest.mark.toolchain
-def test_graphs_that_turn_out_otherwise_are_run_on_again(
-    jumping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever recovery makes of the entries is right; a guess that differs counts for nothing."""
-    first, _ = observed(jumping, tmp_path, FEW)
-    monkeypatch.setattr("simprof.profiler.session.passes.are_same", lambda *_: False)
-    again, _ = observed(jumping, tmp_path, FEW)
-    assert (first.runs, again.runs, again.whole_runs) == (1, 2, 1)
-    assert plain(measure_all(first)[0]) == plain(measure_all(again)[0])
+    assert graph_runs(assert_same_at_once(jumping, tmp_path, FEW, contexts=contexts)) == 1
 
 
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.seeds(range(1))
-def test_random_programs_measure_the_same_both_ways(
+def test_random_programs_measure_the_same_on_the_right_graphs(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:
     width = WIDTHS[seed % 2]
     path = compile_c(program(seed), (("-O0", "-O1", "-O2", "-O3")[seed % 4],), width=width)
-    mine, theirs = assert_same_both_ways(path, tmp_path, SETTINGS, selection=OWN)
-    assert mine.runs < theirs.runs
-    assert_same_both_ways(path, tmp_path, FEW, contexts=ContextChoice(tree=True))
+    assert graph_runs(assert_same_at_once(path, tmp_path, SETTINGS, selection=OWN)) == 1
+    assert_same_at_once(path, tmp_path, FEW, contexts=ContextChoice(tree=True))
+
+
+ONE_AFTER_THE_OTHER = """
+#include <setjmp.h>
+static volatile int turns;
+static jmp_buf buffer;
+static void work(void) { for (int i = 0; i < 2000; i++) turns++; }
+#define STEP if (setjmp(buffer) == 0) { work(); longjmp(buffer, 1); }
+int main(void) { %s return 0; }
+"""
+
+
+@pytest.mark.toolchain
+def test_what_graphs_lack_may_show_piece_by_piece(
+    compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run that is given up lasts longer: there are fewer than steps, and all is explained."""
+    monkeypatch.setattr(passes, "GRACE", 2_000)
+    path = compile_c(ONE_AFTER_THE_OTHER % (40 * "STEP "), ("-O1",))
+    found, _ = observed(path, tmp_path, FEW)
+    assert 4 < graph_runs(found) < passes.MAXIMUM_RUNS - 1
+    assert (found.unattributed.transfers, found.unattributed.instructions) == (0, 0)
+    entries = next(each.cfg for each in found.events.values() if each.cfg.name == "main")
+    assert sum(edge.kind in ENTRIES for edge in entries.edges) == 41
+
+
+@pytest.mark.toolchain
+def test_who_ends_a_run_that_is_about_to_be_given_up_ends_all(
+    compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run goes as far, and is not timed again."""
+    monkeypatch.setattr(passes, "GRACE", 1 << 40)
+    timed = []
+    execute = World.execute
+
+    def noting(self: World, *arguments: Any) -> ProgramExecution:
+        timed.append(self.guest.timeout)
+        return execute(self, *arguments)
+
+    monkeypatch.setattr(World, "execute", noting)
+    path = compile_c(ONE_AFTER_THE_OTHER % "STEP for (;;) work();", ("-O1",))
+    found, _ = observed(path, tmp_path, FEW, timeout=0.5)
+    assert (timed, found.result.reason, graph_runs(found)) == ([0.5, None], "timeout", 1)
 
 
 def test_what_a_history_is_too_long_for_is_counted_in_a_run_of_its_own(

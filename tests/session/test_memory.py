@@ -19,15 +19,12 @@ from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost
 from simprof.profiler.engine import lowering
 from simprof.profiler.engine.segments import Segmentation, segment
-from simprof.profiler.graphs import numbering
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.profiler.request.request import (
-    ALL_ROUTINES,
     GuestOptions,
     RunRequest,
     SchemeOptions,
@@ -37,7 +34,7 @@ from simprof.profiler.request.request import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
 from simprof.profiler.session import scheme_runs, session
-from simprof.profiler.session.memory import BinaryMemory, PastRun, run_name
+from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.recordings import record_program
 from simprof.profiler.session.scheme_runs import Planner, plan_name, saved_profiles
 from simprof.profiler.session.session import run_program
@@ -114,7 +111,7 @@ def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reading
 
 @pytest.mark.long
 @pytest.mark.toolchain
-def test_a_second_run_of_a_binary_takes_one_emulation(compile_c: Compile, tmp_path: Path) -> None:
+def test_runs_begin_with_nothing_of_other_runs(compile_c: Compile, tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(compile_c(GOTO).read_bytes())
     program.chmod(0o755)
@@ -130,16 +127,11 @@ def test_a_second_run_of_a_binary_takes_one_emulation(compile_c: Compile, tmp_pa
         assert found == plain[given]
         return counted
 
-    assert same("0") == emulated["0"]
-    assert same("0") == (1, 1)
-    other = same("1")  # with the guess of the other input, then without
-    assert other[0] > emulated["1"][0]
-    assert same("1") == emulated["1"]  # so that nothing is guessed
-    assert same("1") == (1, 1)
+    for given in "0011":
+        assert same(given) == emulated[given]
     for path in (cache / "simprof" / "binaries").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
     assert same("1") == emulated["1"]
-    assert same("1") == (1, 1)
 
 
 def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> None:
@@ -169,7 +161,7 @@ OWN.sort(
 
 
 @pytest.mark.parametrize("mode", first(3, OWN))
-def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
+def test_plans_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
@@ -186,27 +178,20 @@ def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
         planned.append(cfg.name)
         return make_plan(cfg, *rest, **more)
 
-    described: list[str] = []
-
-    def describing(cfg: ControlFlowGraph) -> GraphFacts:
-        described.append(cfg.name)
-        return graph_facts(cfg)
-
-    monkeypatch.setattr(numbering, "graph_facts", describing)
     monkeypatch.setattr(ProgramContexts, "of", noting)
     monkeypatch.setattr(scheme_runs, "make_plan", planning)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     guest = GuestOptions(root=tmp_path, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
     request = RunRequest(fixture_elf("switches", "v9"), guest, mode=mode)
     plain = run_program(request)
-    for done in (asked, planned, described):
+    for done in (asked, planned):
         done.clear()
     assert run_program(replace(request, remember=True)) == plain
-    assert asked and planned and described
-    for done in (asked, planned, described):
+    assert asked and planned
+    for done in (asked, planned):
         done.clear()
     again = run_program(replace(request, remember=True))
-    assert (asked, planned, described) == ([], [], [])
+    assert (asked, planned) == ([], [])
     assert replace(again, counts=plain.counts) == plain
     os.close(nowhere)
 
@@ -222,7 +207,7 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     edges = run_program(replace(request, mode="edges"))
     plain = run_program(request)
     kinds = {entry.name.split(".")[3].partition("-")[0] for entry in files.entries()}
-    assert kinds == {"costs", "facts", "graphs", "plans", "products", "run"}
+    assert kinds == {"costs", "graphs", "plans", "products"}
     mark = tmp_path / "executed"
 
     class Touch:
@@ -238,23 +223,6 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
             assert replace(again, counts=before.counts) == before
         assert not mark.exists()
     os.close(nowhere)
-
-
-def test_the_counts_of_the_last_run_guide_the_next_one(fixture_elf: Find, reading: Reading) -> None:
-    """Where they turn out to be others, the run is made again as if none had been known."""
-    guest, file = reading
-    scheme = SchemeOptions(table=TableChoice.HASH)  # hashed routines have a run of their own
-    request = RunRequest(fixture_elf("words", "v9"), guest, mode="tpp", scheme=scheme)
-    runs = []
-    for text in (0, 0, 1, 1, 1, 0):
-        file.write_text(TEXTS[text])
-        plain = run_program(request)
-        known = run_program(replace(request, remember=True))
-        assert plain.counts["runs"] == 2
-        assert replace(known, counts=plain.counts) == plain
-        runs.append(known.counts["runs"])
-    # After a wrong guess none is made until two runs had the same counts.
-    assert runs == [2, 1, 3, 2, 1, 3]
 
 
 def test_another_input_has_other_plans_under_tpp(
@@ -430,42 +398,3 @@ def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
         known = KnownCosts(costs.added, keeps=True)
         assert priced(numbers, known) == priced(numbers, KnownCosts())
         assert bool(known.added) is (numbers != everything)
-
-
-def test_a_run_is_known_by_what_the_program_sees(fixture_elf: Find, tmp_path: Path) -> None:
-    """Its name for itself is part of that; where the directories are that it sees is not."""
-    program = elf.load(fixture_elf("switches", "v9"))
-    memory = BinaryMemory(program, CacheFiles(tmp_path))
-    guest = GuestOptions(root=tmp_path)
-    past = PastRun(Discoveries(), b"record")
-
-    def name(guest: GuestOptions, program: str = "a", arguments: tuple[bytes, ...] = ()) -> str:
-        return run_name(Path(program), arguments, guest, ALL_ROUTINES)
-
-    memory.keep_run(name(guest), past)
-    for same in (
-        replace(guest, root=Path("elsewhere")),
-        replace(guest, timeout=5.0),
-        replace(guest, stdout=7, stderr=8),
-    ):
-        assert memory.run(name(same)) == past
-    for other in (
-        replace(guest, argv0=b"b"),
-        replace(guest, writable=tmp_path),
-        replace(guest, stdin=Path("b")),
-        replace(guest, heap_start=1 << 20),
-    ):
-        assert memory.run(name(other)) is None
-    assert memory.run(name(guest, program="b")) is None
-    assert memory.run(name(guest, arguments=(b"b",))) is None
-
-
-SOURCE = """
-#include <stdio.h>
-static int twice(int n) { return 2 * n; }
-int main(int count, char **words) {
-  for (int i = 0; i < count; i++)
-    printf("%d %s\\n", twice(i), words[i]);
-  return 0;
-}
-"""

@@ -11,10 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.engine.silence import EventsLostError
-from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import (
-    ALL_ROUTINES,
     ContextChoice,
     GuestOptions,
     RunRequest,
@@ -22,15 +20,13 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
-from simprof.profiler.session import execution, session, world
+from simprof.profiler.session import execution, world
 from simprof.profiler.session.execution import ExecutionOptions, ProgramExecution
-from simprof.profiler.session.memory import BinaryMemory, run_name
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.passes import Reason, Runs, why
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
 from simprof.profiler.session.world import World
-from simprof.simulator.binary.elf import load
 from simprof.simulator.machine.machine import Machine
 
 Find = Callable[..., Path]
@@ -51,7 +47,7 @@ def guest(tmp_path: Path) -> Iterator[GuestOptions]:
 def reasons(program: Path, guest: GuestOptions, *settings: Setting, **more: object) -> list[str]:
     """Return why a program was run more than once, and check how many runs were whole."""
     observation = observe(RunRequest(program, guest, **more), settings)  # type: ignore[arg-type]
-    again = Reason.EDGE_PROFILE, Reason.COUNTERS, Reason.GUESS
+    again = Reason.EDGE_PROFILE, Reason.COUNTERS
     whole = 1 + sum(reason in again for reason in observation.reasons)
     assert observation.whole_runs == whole
     assert observation.runs == whole + observation.reasons.count(Reason.GRAPHS)
@@ -98,22 +94,6 @@ def test_events_that_are_too_sparse(
     found = observe(RunRequest(fixture_elf("loops"), guest), [PP])
     assert (found.reasons, dense) == ((Reason.EVENTS,), [False, True])
     assert found.events == expected.events
-
-
-def test_a_guess_that_was_wrong(
-    fixture_elf: Find, guest: GuestOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """An earlier session has it that the program was answered something else."""
-    files = CacheFiles(tmp_path / "cache")
-    monkeypatch.setattr(session, "binaries", lambda: files)
-    path = fixture_elf("nonlocal")
-    assert reasons(path, guest, PP, remember=True) == [Reason.GRAPHS]
-    assert reasons(path, guest, PP, remember=True) == []
-    memory, name = BinaryMemory(load(path), files), run_name(path, (), guest, ALL_ROUTINES)
-    past = memory.run(name)
-    assert past is not None
-    memory.keep_run(name, replace(past, record=b"another"))
-    assert reasons(path, guest, PP, remember=True) == [Reason.GUESS, Reason.GRAPHS]
 
 
 def test_counters_that_a_replay_leaves_out(fixture_elf: Find, guest: GuestOptions) -> None:
