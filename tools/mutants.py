@@ -12,8 +12,7 @@ survived
 inapplicable
     The text is not in the file exactly once, or the tests cannot be run: the list is out of date.
 
-A mutant's tests are run as `make test` runs them. One of a group with `long = true` is not killed
-there: its tests are run with `--long`, and the last lines name it.
+A mutant's tests are run as continuous integration runs them: with those that are marked `long`.
 
 Everything happens in temporary copies of the tree, one for each worker; the work tree is only
 read. First all tests must pass in a copy without any break. That also compiles the numba kernels
@@ -27,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
-import itertools
 import os
 import queue
 import shutil
@@ -48,11 +46,21 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tools" / "mutants.toml"
-TIME_LIMIT = 180.0
+TIME_LIMIT = 600.0
 """Seconds for the tests of one mutant."""
 
 _PASSED, _FAILED, _INTERRUPTED = 0, 1, 2
-_PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line")
+_PYTEST = (
+    "-m",
+    "pytest",
+    "-x",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "--no-header",
+    "--tb=line",
+    "--long",
+)
 
 
 class Fate(StrEnum):
@@ -87,8 +95,6 @@ class Mutant:
         What pytest is to run: files, folders, or single tests.
     kernels
         How the tests run numba's kernels.
-    long
-        Whether only the tests marked `long` kill it.
     """
 
     name: str
@@ -97,12 +103,6 @@ class Mutant:
     new: str
     tests: tuple[str, ...]
     kernels: Kernels = Kernels.CACHED
-    long: bool = False
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """What pytest is told to run."""
-        return (*["--long"] * self.long, *self.tests)
 
     def apply(self, root: Path) -> str | None:
         """Break the file in the tree at `root`; return why that cannot be, or None."""
@@ -144,7 +144,6 @@ def load(path: Path = LIST) -> list[Mutant]:
             new=entry[2],
             tests=tuple(entry[3:] or group["tests"]),
             kernels=Kernels(group.get("kernels", Kernels.CACHED)),
-            long=group.get("long", False),
         )
         for group in groups
         for entry in group["mutants"]
@@ -229,7 +228,7 @@ class Copy:
         try:
             self.stamp += 2
             os.utime(path, (self.stamp, self.stamp))
-            status, output = self.run(mutant.words, mutant.kernels, limit)
+            status, output = self.run(mutant.tests, mutant.kernels, limit)
         finally:
             path.write_bytes(original)
             os.utime(path, (before, before))
@@ -290,13 +289,12 @@ def copied(root: Path, files: Sequence[Path]) -> Iterator[Copy]:
 
 def unbroken(copy: Copy, mutants: Iterable[Mutant]) -> str | None:
     """Run all tests of `mutants` without a break; return what fails, or None."""
-    kinds = itertools.product((Kernels.CACHED, Kernels.PLAIN), (False, True))
-    for kernels, long in kinds:
-        plain = kernels is Kernels.PLAIN
-        of_kind = (m for m in mutants if ((m.kernels is Kernels.PLAIN), m.long) == (plain, long))
-        words = {word for mutant in of_kind for word in mutant.words}
-        if words:
-            status, output = copy.run(sorted(words), kernels, limit=3600)
+    for kernels in (Kernels.CACHED, Kernels.PLAIN):
+        is_plain = kernels is Kernels.PLAIN
+        of_kind = (m for m in mutants if (m.kernels is Kernels.PLAIN) == is_plain)
+        tests = {test for mutant in of_kind for test in mutant.tests}
+        if tests:
+            status, output = copy.run(sorted(tests), kernels, limit=3600)
             if status != _PASSED:
                 return output
     return None
@@ -352,13 +350,10 @@ def line(outcome: Outcome) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return how many met which fate, those that were not killed, and those that take long."""
+    """Return how many met which fate, and those that were not killed."""
     counts = Counter(outcome.fate for outcome in outcomes)
     lines = [f"{len(outcomes)} mutants: " + ", ".join(f"{counts[fate]} {fate}" for fate in Fate)]
     lines += [line(outcome) for outcome in outcomes if outcome.fate is not Fate.KILLED]
-    if long := [outcome.mutant for outcome in outcomes if outcome.mutant.long]:
-        lines.append(f"{len(long)} that only long tests kill:")
-        lines += [f"  {mutant.file}: {mutant.name}" for mutant in long]
     return "\n".join(lines)
 
 
@@ -376,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutants = chosen(everything, options.pattern)
     if options.list:
         for mutant in mutants:
-            print(f"{mutant.file}: {mutant.name}{'  (long)' * mutant.long}")
+            print(f"{mutant.file}: {mutant.name}")
         return 0
     workers = max(1, min(options.workers, len(mutants)))
     begin = time.monotonic()

@@ -104,6 +104,7 @@ def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> 
     return found if isinstance(found, BodyCost) else measured(found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MachineKind)
 @pytest.mark.seeds([1, 2, 3], few=1)
 def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
@@ -115,6 +116,7 @@ def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
     assert len(kinds) > 15
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MachineKind)
 def test_a_routine_costs_what_its_code_does(machine: MachineKind) -> None:
     recovered, contexts = sample_contexts(machine)

@@ -76,6 +76,7 @@ def every_edge(cfg: ControlFlowGraph) -> InstrumentationPlan:
     return InstrumentationPlan(actions, False, CounterTable.NONE, 0, None, len(cfg.edges))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.seeds(range(25), few=8)
 def test_a_counter_on_every_edge(machine: MachineKind, seed: int) -> None:
@@ -90,6 +91,7 @@ def test_a_counter_on_every_edge(machine: MachineKind, seed: int) -> None:
         assert inward == sum(edges[e] for e in lab.cfg.out_edges[block.id])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.seeds(range(25), few=8)
 def test_instrumented_routines(machine: MachineKind, seed: int) -> None:

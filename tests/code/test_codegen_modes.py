@@ -55,6 +55,7 @@ def lab_of(machine: MachineKind, seed: int) -> tuple[Lab, tuple[int, ...], tuple
     return lab, lab.executed_edges(), lab.execute(lab.items)
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(12), few=4)
 @pytest.mark.parametrize(("name", "machine"), turns(SETTINGS, MACHINES))
 def test_counters_and_cost_are_those_of_the_plan(

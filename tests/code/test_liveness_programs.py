@@ -135,6 +135,7 @@ def test_garbage_in_dead_registers_changes_nothing(
     assert registers > 20_000
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_garbage_in_a_live_register_does_change_it(compile_c: Callable[..., Path]) -> None:
     """The test above can fail: what it writes does reach the program."""

@@ -63,6 +63,7 @@ def random_actions(rng: random.Random, case: Case) -> tuple[Action, ...]:
     return rng.choice(kinds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("machine", "variant"),  # mode (addressing, indexing, hash), and whether r is on the stack
     turns(MACHINES, itertools.product(range(3), [False, True]), few=3),

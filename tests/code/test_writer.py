@@ -242,6 +242,7 @@ class Machine:
         assert all(n >= top - 2 * frame for n in changed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", first(1, MACHINES, at=1))
 def test_random_snippets(machine: MachineKind) -> None:
     rng, bench = random.Random(3), Machine(machine)

@@ -68,6 +68,7 @@ def comparable(found: RunMeasurement) -> RunMeasurement:
     return replace(found, counts=counts, edge_quality=None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "width", "arguments"),
     first(

@@ -253,6 +253,7 @@ def test_a_program_of_another_machine(fixture_elf: Find, tmp_path: Path, capfd: 
     assert line == f"{path}: is a program for x86-64, not SPARC; build it for SPARC"
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(24), few=8)
 def test_a_damaged_program(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE, seed: int) -> None:
     """It is refused with one line, and no file, or instrumented as what it is now."""

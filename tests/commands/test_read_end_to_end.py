@@ -53,6 +53,7 @@ def differing(one: Any, other: Any, name: str = "") -> set[str]:
     return set() if one == other else {name}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "width"), first(1, [*(("qpt2", w) for w in WIDTHS), ("pp", "v9")])
 )

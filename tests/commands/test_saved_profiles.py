@@ -363,6 +363,7 @@ def test_annotated_source(directory: Path, capsys: Output) -> None:
     )
 
 
+@pytest.mark.long
 def test_directories_of_sources_that_none_is_below(
     directory: Path, tmp_path: Path, capfd: Output
 ) -> None:
@@ -455,6 +456,7 @@ def test_source_of_routines_without_lines_is_their_code(
     assert "busy at 0x100210: entered 4,270 times" in shown(capsys, "show", profile, "source")
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", first(1, ["v9", "v8plus", "v8"]))
 def test_line_counts_are_those_of_gcov(
@@ -522,6 +524,7 @@ def test_diff_of_two_builds(directory: Path, capsys: Output) -> None:
     assert {each["side"] for each in answer["routines"] if each["symbol"] == "busy"} == {"both"}
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_lines_that_moved_with_their_routine_are_the_same(
     compile_c: Callable[..., Path], tmp_path: Path, capsys: Output

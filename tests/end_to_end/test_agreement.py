@@ -177,6 +177,7 @@ def paths_of(routine: RoutineRun) -> Paths:
     return found
 
 
+@pytest.mark.long
 def test_edge_counts_are_equal(run: Run) -> None:
     for routines in run.routines(*EDGE_MODES):
         for name, routine in zip(EDGE_MODES, routines, strict=True):

@@ -92,6 +92,7 @@ def test_regress_records_and_checks_the_routine(program: Path, tmp_path: Path) -
     assert '"task"' in alias.read_text()
 
 
+@pytest.mark.long
 def test_a_name_of_no_routine_is_refused(program: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("run", "cfg"):
         assert cli.run([command, "--routine", "worker", str(program)]) == 125

@@ -62,7 +62,7 @@ def in_turn(names: Iterable[str]) -> Iterator[str]:
 
 COMPARED = [*in_turn(CASES)]
 PROGRAMS = [name for name in COMPARED if name.startswith(("micro-", "wcet-"))]
-ORDINARY = {*PROGRAMS[::4], *OTHERS}
+ORDINARY = {*PROGRAMS[::8], *OTHERS}
 assert CASES.keys() >= ORDINARY
 
 
@@ -191,6 +191,7 @@ def test_missing_and_unknown_lines_fail(copy: Path, capsys: pytest.CaptureFixtur
     assert "nonsense 000 1" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_recording_mends_what_was_changed(copy: Path) -> None:
     alter(copy / "graphs.txt", "qpt2 000 ", 3)
     assert baselines.main(["--directory", str(copy), "graphs/qpt2"]) == 0

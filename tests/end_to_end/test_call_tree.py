@@ -115,6 +115,7 @@ def test_program_has_the_contexts_of_its_log(
     check_tree(found["pp"], expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [2, 5, 20])
 def test_tree_at_its_limit_keeps_all_counts(
     fixture_elf: Callable[..., Path], tmp_path: Path, limit: int

@@ -54,6 +54,7 @@ def test_exit_status_is_passed_on(fixture_elf: Find) -> None:
     assert simprof("run", fixture_elf("nonlocal")).returncode == 4
 
 
+@pytest.mark.long
 def test_stdin_from_a_file_and_from_the_terminal_side(fixture_elf: Find) -> None:
     words = ROOT / "fixtures/input/words.txt"
     expected = (ROOT / "fixtures/expected/words.txt").read_bytes()
@@ -62,6 +63,7 @@ def test_stdin_from_a_file_and_from_the_terminal_side(fixture_elf: Find) -> None
     assert piped.stdout == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", first(1, ["pp", "qpt2", "edges", "tpp", "qpt"]))
 def test_json_agrees_with_itself_and_with_the_profile(
     fixture_elf: Find, tmp_path: Path, mode: str
@@ -121,6 +123,7 @@ def test_routine_selection(fixture_elf: Find) -> None:
     assert found["instructions"]["base"] == whole["instructions"]["base"]
 
 
+@pytest.mark.long
 def test_weights_from_a_profile(fixture_elf: Find, tmp_path: Path) -> None:
     """Measured weights place the counters at least as well as guessed ones."""
     elf, saved = fixture_elf("loops"), tmp_path / "profile"
@@ -156,6 +159,7 @@ def test_a_time_budget(fixture_elf: Find) -> None:
     assert_flow_is_conserved(found["edges"])
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("way", "status"), first(1, [("read", 139), ("stack", 139), ("abort", 134), ("unaligned", 138)])
@@ -180,6 +184,7 @@ def assert_rows_add_up(profile: RunMeasurement, base: int) -> None:
         assert sum(code_counts(routine).executions.values()) == routine.instructions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("program", "machine"),
     [("bin/v9/sieve", "linux"), ("bin/v8/calls", "linux"), ("leon/hello", "leon3")],
@@ -316,6 +321,7 @@ def test_bad_programs(bad_files: dict[str, Path], tmp_path: Path, command: str, 
 COMMAND = f"{sys.executable} -c 'from simprof.profiler.cli import main; main()'"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     first(

@@ -28,6 +28,7 @@ def check(path: Path, directory: Path, entered: dict[str, int]) -> None:
         assert {name: routines[name].activations for name in entered} == entered
 
 
+@pytest.mark.long
 @WIDTHS
 def test_contexts(compile_c: Callable[..., Path], tmp_path: Path, width: str) -> None:
     """Three walks of 6 leaves: 13 activations each, 6 values; the squares pass on those of one."""
@@ -66,6 +67,7 @@ def test_what_a_context_goes_back_to_is_left_alone(
     assert [each.routine for each in mode.left if each.instructions] == ["__getcontext"]
 
 
+@pytest.mark.long
 @WIDTHS
 def test_hand_written_switches(compile_c: Callable[..., Path], tmp_path: Path, width: str) -> None:
     """Each coroutine descends 5 times, 5, 11 and 17 activations deep; 2 values each, an end."""

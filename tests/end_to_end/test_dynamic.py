@@ -132,6 +132,7 @@ void _start(void)
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("mode", first(1, ["edges", "tpp"], at=1))
 def test_a_small_program_and_its_library_are_counted(mode: str, tmp_path: Path) -> None:

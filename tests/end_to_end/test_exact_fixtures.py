@@ -19,6 +19,7 @@ LASTING = [
 CASES = [case for case in turns(SMALL, WIDTHS, few=4) if case.values not in LASTING]
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width"), CASES)
 def test_fixture_is_exact(

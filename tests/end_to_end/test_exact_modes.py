@@ -90,6 +90,7 @@ def test_every_mode_tells_what_was_executed(
     check_fixture(fixture_elf, tmp_path, name, width)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize("how", [QUICK[0]], ids=str)

@@ -81,6 +81,7 @@ def test_program_resumed_elsewhere_after_faults(
     assert sum(by_name["slot_of_annulled"].early.values()) == 0
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_handler_may_change_npc_alone(compile_c: Callable[..., Path], tmp_path: Path) -> None:
     program = compile_c(PROGRAMS / "resuming.c", ("-O1", "-fno-pic", "-no-pie"), width="v9")

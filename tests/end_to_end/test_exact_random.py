@@ -33,6 +33,7 @@ def check_seed(compile_c: Callable[..., Path], directory: Path, seed: int) -> No
     check_against_qemu(built, directory=directory, options=OPTIONS[seed % 7])
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.seeds(range(1000, 1015), few=5)

@@ -55,6 +55,7 @@ def test_trampolines(
     assert base == log.instructions
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", ["v9"])
 def test_code_on_the_heap(compile_c: Callable[..., Path], tmp_path: Path, width: str) -> None:
     path = compile_c(PROGRAMS / "generated.c", ("-O1",), width=width)

@@ -83,6 +83,7 @@ def test_registers_and_devices_are_those_of_qemu(compile_c: Compile, tmp_path: P
     assert list(spaces.values()) == ["10220000", "18220000", "9de3bfa0"]
 
 
+@pytest.mark.long
 def test_interrupts_come_when_the_timer_says(compile_c: Compile, tmp_path: Path) -> None:
     path = build(compile_c, "timer.c")
     simulated = simulate(path, directory=tmp_path, modes=("pp", "qpt2", "kiter", "witness"))

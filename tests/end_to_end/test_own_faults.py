@@ -153,6 +153,7 @@ main()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", LOST)
 def test_an_interrupt_that_python_loses(where: str, number: signal.Signals, tmp_path: Path) -> None:
@@ -280,6 +281,7 @@ def kept(results: Path) -> set[str]:
         return {cell.benchmark for cell in store.cells()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("old", [None, b"what was there before"])
 def test_a_file_that_cannot_be_written_whole_is_not_there(
     old: bytes | None, tmp_path: Path

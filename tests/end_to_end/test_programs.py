@@ -219,6 +219,7 @@ def test_the_plugin_counts_what_the_log_shows(
     assert (int(match[1]), int(match[2])) == (expected.instructions, expected.repeats)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_nothing_leads_out_of_the_sandbox(

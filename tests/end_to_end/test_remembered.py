@@ -45,6 +45,7 @@ def silent() -> Iterator[int]:
     os.close(descriptor)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "width"),
     first(1, zip(sorted(MANIFEST)[::2], itertools.cycle(["v9", "v8plus"]), strict=False)),
@@ -139,6 +140,7 @@ def test_a_cache_that_is_a_file_or_cannot_be_made_is_none(expected: Any, tmp_pat
     assert run(tmp_path / "cache", *RUN) == expected
 
 
+@pytest.mark.long
 def test_a_full_disk_only_takes_time(expected: Any, tmp_path: Path) -> None:
     limit = (1000, resource.RLIM_INFINITY)
     done = subprocess.run(

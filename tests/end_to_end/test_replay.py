@@ -76,6 +76,7 @@ def benchmarks() -> list[tuple[str, str]]:
     return [("wcet", each.name) for each in kernels] + [("micro", each.name) for each in micro[::4]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("suite", "name"), first(1, benchmarks()))
 def test_programs_of_suites(suite: str, name: str, tmp_path: Path) -> None:
     """Every number of every routine under every second setting is the same."""
@@ -88,6 +89,7 @@ def test_programs_of_suites(suite: str, name: str, tmp_path: Path) -> None:
     check(request_of(program.path, tmp_path, benchmark.inputs["train"]), tmp_path, each=2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "width"), first(2, zip(PROGRAMS, itertools.cycle(WIDTHS), strict=False))
 )
@@ -116,6 +118,7 @@ def test_exceptions_signals_and_threads(
     check(request_of(program, tmp_path, Input("ref", arguments=arguments)), tmp_path, each=4)
 
 
+@pytest.mark.long
 def test_call_trees_windows_and_selections(tmp_path: Path) -> None:
     """What is asked of a run can be asked of a recorded one."""
     request = request_of(FIXTURES / "bin" / "v9" / "pointers.elf", tmp_path)

@@ -55,6 +55,7 @@ def numbers(texts: list[str]) -> list[float]:
     return [float(text.replace(",", "").removesuffix(" %")) for text in texts]
 
 
+@pytest.mark.long
 def test_summary(browser: Browser, report: Path) -> None:
     with opened(browser, report) as page:
         wait(page)
@@ -129,6 +130,7 @@ def test_everything_by_keyboard(browser: Browser, report: Path) -> None:
         page.wait_for_selector("#compare-table")
 
 
+@pytest.mark.long
 def test_a_path_is_lit_with_its_code(browser: Browser, report: Path) -> None:
     with opened(browser, report, "#routine/0") as page:
         wait(page)
@@ -146,6 +148,7 @@ def test_a_path_is_lit_with_its_code(browser: Browser, report: Path) -> None:
         assert page.locator(".on").count() == 0
 
 
+@pytest.mark.long
 def test_paths_around_loops_do_not_list_what_is_inside(browser: Browser, tmp_path: Path) -> None:
     profile, output = tmp_path / "outer", tmp_path / "page.html"
     program = str(BENCH.with_name("loops.elf"))
@@ -186,6 +189,7 @@ def test_self_loops_begin_and_end_at_their_block(browser: Browser, report: Path)
 ENOUGH = 4.5  # Contrast of text (WCAG 1.4.3, level AA)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dark", [False, True])
 def test_what_graphs_say_can_be_read(dark: bool, browser: Browser, report: Path) -> None:
     """Labels are beside lines, not on them, and none is pale, on the chosen path or not."""
@@ -200,6 +204,7 @@ def test_what_graphs_say_can_be_read(dark: bool, browser: Browser, report: Path)
         assert wait(page).locator(".drawing .on").count() > 0
 
 
+@pytest.mark.long
 def test_edges_show_what_they_carry(browser: Browser, report: Path) -> None:
     with opened(browser, report, "#routine/0") as page:
         wait(page)
@@ -360,6 +365,7 @@ def test_a_column_has_one_notation(browser: Browser, tmp_path: Path) -> None:
         assert column(page, "routines-table", 8) == ["1.00e20", "3.42e6", "81"]
 
 
+@pytest.mark.long
 def test_nothing_from_a_program_is_markup(browser: Browser, tmp_path: Path) -> None:
     hostile, page_file = tmp_path / "<img src=x onerror=alert(1)>", tmp_path / "page.html"
     bad = hostile_measurement()

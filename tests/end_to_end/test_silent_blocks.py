@@ -89,6 +89,7 @@ def dense(path: Path, arguments: list[str], directory: Path, budget: int | None 
         return counted(path, arguments, directory, budget)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "width"),
     first(1, zip([*PROGRAMS][::2], itertools.cycle(("v8", "v8plus", "v9")), strict=False)),
@@ -138,6 +139,7 @@ def test_what_is_lost_is_run_again_with_all_events(
     assert len(asked) == 1
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", ["v9"])

@@ -42,6 +42,7 @@ OPTIONS = (
 # --- committed programs
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width"), first(len(FIRST), CASES))
 def test_fixture_is_as_predicted(fixture_elf: Find, tmp_path: Path, name: str, width: str) -> None:
@@ -234,6 +235,7 @@ def check_seed(compile_c: Compile, directory: Path, seed: int) -> None:
     assert [each for each in reasons if not each.startswith("nothing tells where the jump")] == []
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.seeds(range(1000, 1002), few=1)

@@ -17,6 +17,7 @@ from tests.support.call_tree import check_arcs, measured, tree_of
 from tests.support.turns import first
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize("calls", first(1, [2, None]))
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("root", "name", "seen"),

@@ -135,11 +135,13 @@ def _compare(seed: int) -> bool | None:
     return True
 
 
+@pytest.mark.long
 @given(st.integers(min_value=0))
 def test_native_landings_are_pythons(seed: int) -> None:
     _compare(seed)
 
 
+@pytest.mark.long
 def test_most_landings_are_native() -> None:
     """Only handlers in between, and returns that the graphs do not know, need Python."""
     landings = [native for seed in range(400) if (native := _compare(seed)) is not None]

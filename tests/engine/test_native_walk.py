@@ -133,6 +133,7 @@ def check(path: Path, seed: int, blocks: int | None = None) -> None:
     assert left < tried / 200  # jumps into the middle of routines
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "width"), turns(NAMES, WIDTHS))
 def test_native_steps_are_the_walkers(name: str, width: str, fixture_elf: Compile) -> None:
     check(fixture_elf(name, width), seed=len(name), blocks=400)
@@ -145,6 +146,7 @@ def test_all_native_steps_are_the_walkers(name: str, width: str, fixture_elf: Co
     check(fixture_elf(name, width), seed=1)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.seeds(range(60), few=1)
 def test_native_steps_of_random_programs(seed: int, compile_c: Compile, tmp_path: Path) -> None:

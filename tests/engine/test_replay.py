@@ -63,6 +63,7 @@ def assert_equal(found: SchemeComparison, wanted: SchemeComparison) -> None:
         assert replace(mine, counts={**mine.counts, **counts}) == theirs, mine.options
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first(1, NAMES))
 def test_a_replayed_scheme_measures_what_a_run_does(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

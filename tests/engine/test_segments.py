@@ -137,6 +137,7 @@ def check(seed: int) -> None:
     assert driver.lowering.products.lost == 0
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(120), few=60)
 def test_every_scheme_counts_what_plain_execution_counts(seed: int) -> None:
     check(seed)

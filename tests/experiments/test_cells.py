@@ -257,6 +257,7 @@ def found(fixture_elf: Find) -> dict[str, CellResult]:
     return dict(zip(SETTINGS, results, strict=True))
 
 
+@pytest.mark.long
 def test_a_cell_has_the_numbers_of_compare(
     found: dict[str, CellResult], fixture_elf: Find, tmp_path: Path
 ) -> None:
@@ -411,6 +412,7 @@ def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> N
     assert replace(edges, timing=once.timing) == edges
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "layout"), turns(["qpt2", "pp", "naive", "calls", "qpt", "bits"], CodeLayout)
 )
@@ -538,6 +540,7 @@ def test_keys_change_with_everything_that_decides_the_result(
     assert len(set(seen)) == len(seen)
 
 
+@pytest.mark.long
 def test_analysing_is_planning_the_routines_that_a_run_entered(
     fixture_elf: Callable[..., Path],
 ) -> None:

@@ -411,6 +411,7 @@ def test_every_claim_has_a_boundary_here() -> None:
     assert lacking == []
 
 
+@pytest.mark.long
 def test_nothing_printed_contradicts_a_verdict() -> None:
     chosen = random.Random(2004)
     for spec in TABLES.values():

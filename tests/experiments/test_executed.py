@@ -335,6 +335,7 @@ def test_suites_say_what_is_executed(tmp_path: Path) -> None:
         load_suite(str(wrong))
 
 
+@pytest.mark.long
 def test_a_sweeps_file_has_the_columns_of_what_it_executed(tmp_path: Path) -> None:
     path = tmp_path / "sweep.db"
     program = GridProgram(PROGRAM, "switches")
@@ -350,6 +351,7 @@ def test_a_sweeps_file_has_the_columns_of_what_it_executed(tmp_path: Path) -> No
     assert report.failures == ()
 
 
+@pytest.mark.long
 def test_cells_of_a_suite_are_run_once(tmp_path: Path) -> None:
     micro = load_suite("micro")
     few = replace(micro, benchmarks=(micro.benchmark("switches"), micro.benchmark("faults")))
@@ -360,6 +362,7 @@ def test_cells_of_a_suite_are_run_once(tmp_path: Path) -> None:
         assert len(store.rows()) == 2
 
 
+@pytest.mark.long
 def test_tables_of_instrumented_programs_have_those_that_are_run() -> None:
     micro = load_suite("micro")
     few = replace(micro, benchmarks=(micro.benchmark("switches"), micro.benchmark("faults")))
@@ -425,6 +428,7 @@ def test_wrong_uses_are_one_line(
     assert says in err
 
 
+@pytest.mark.long
 def test_a_difference_is_seen_in_every_form(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def by_file(job: Job, tmp_path: Path) -> RunMeasurement:
     return measured
 
 
+@pytest.mark.long
 def test_the_train_input_guides_as_its_saved_profile_does(
     words: Callable[..., Job], tmp_path: Path
 ) -> None:

@@ -627,6 +627,7 @@ def test_a_suite_is_recorded_and_checked(
 # --- the command line
 
 
+@pytest.mark.long
 def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, program = str(place / "b"), str(place / "loops.elf")
     assert cli.run(["regress", "record", "-o", path, program, "--mode=qpt2", "--", "-o", "1"]) == 0
@@ -710,6 +711,7 @@ def test_programs_find_their_files_where_run_finds_them(
     )
 
 
+@pytest.mark.long
 def test_a_gate_on_the_growth_of_one_metric(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_rows_are_those_of_the_run(fixture_elf: Find, recorded: Path, tmp_path: 
     assert rows_of(tmp_path / "a.db") == rows_of(tmp_path / "b.db")
 
 
+@pytest.mark.long
 def test_one_recording_stands_for_one_program(
     fixture_elf: Find, recorded: Path, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def test_queries_answer_what_the_page_shows(swept: Path) -> None:
             assert ["|".join(map(str, row)) for row in rows] == answer.splitlines()
 
 
+@pytest.mark.long
 def test_what_a_mode_can_lose_is_a_number_and_null_elsewhere(swept: Path) -> None:
     with opened(swept) as connection:
         rows = connection.execute("SELECT DISTINCT mode, cold_paths FROM results ORDER BY mode")

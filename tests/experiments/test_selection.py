@@ -48,6 +48,7 @@ def measured(suite: Suite, cells: Sequence[Cell]) -> list[CellResult]:
     return made
 
 
+@pytest.mark.long
 def test_rows_of_selected_routines_are_those_of_the_whole_run(suite: Suite) -> None:
     whole = [Cell(BENCHMARK, setting(mode)) for mode in MODES]
     own = [replace(cell, setting=selecting(cell.setting, OWN)) for cell in whole]
@@ -66,6 +67,7 @@ def test_rows_of_selected_routines_are_those_of_the_whole_run(suite: Suite) -> N
             assert some.counts[name] == sum(getattr(row, name) for row in kept), (mode, name)
 
 
+@pytest.mark.long
 def test_tables_of_selected_routines_are_sums_of_their_rows(suite: Suite) -> None:
     plan = Cell(BENCHMARK, setting("qpt2"), "", CellKind.PLAN)
     cells = [Cell(BENCHMARK, setting("pp")), plan]
@@ -140,6 +142,7 @@ def json_of(
     return found
 
 
+@pytest.mark.long
 def test_json_says_the_selection(
     fixture_elf: Callable[..., Path], capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -174,6 +174,7 @@ def test_kernel_output(name: str, width: str) -> None:
         assert (result.output, result.status) == (expected(kernel, each), 0), each
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width"), turns(KERNELS, EMULATORS, few=1))
 def test_kernel_is_exact(name: str, width: str, tmp_path: Path) -> None:
@@ -181,6 +182,7 @@ def test_kernel_is_exact(name: str, width: str, tmp_path: Path) -> None:
     check_against_qemu(path, SMALL[name], directory=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first(2, KERNELS))
 def test_kernel_sizes(name: str, tmp_path: Path) -> None:
     """Ref runs are 2 to 20 million instructions, train runs clearly shorter."""

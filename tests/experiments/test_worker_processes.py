@@ -94,6 +94,7 @@ def results() -> list[CellResult]:
     return [made[k][0] for k in range(5)]
 
 
+@pytest.mark.long
 def test_a_worker_is_replaced_after_so_many_groups(results: list[CellResult]) -> None:
     processes = [result.base for result in results]
     assert processes[0] == processes[1] and processes[2] == processes[3]

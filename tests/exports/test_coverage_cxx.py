@@ -120,6 +120,7 @@ def read_back(source: ExportSource, directory: Path) -> None:
     assert any(found.values())
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
 @pytest.mark.parametrize(
@@ -188,6 +189,7 @@ def test_a_real_program(
     read_back(source, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("packing", [(), ("-gz=zlib-gnu",), ("-gz",)], ids=str)
 def test_inlined_functions_are_in_the_files_that_declare_them(

@@ -137,6 +137,7 @@ def random_document(rng: random.Random) -> tuple[dict[str, Any], list[list[int]]
     return document, walks
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(40), few=14)
 def test_random_graphs(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

@@ -195,6 +195,7 @@ def test_the_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["explain", str(file), "--mode", "nosuch"]) == 125
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_the_page_in_chromium(browser: Browser, tmp_path: Path) -> None:
     path, page_file = tmp_path / "g.json", tmp_path / "page.html"
@@ -223,6 +224,7 @@ def test_the_page_in_chromium(browser: Browser, tmp_path: Path) -> None:
         page.keyboard.press("j")
 
 
+@pytest.mark.long
 @pytest.mark.browser
 @pytest.mark.parametrize("dark", first(1, [False, True]))
 def test_what_pictures_say_can_be_read(

@@ -68,6 +68,7 @@ GUESSES = (
 )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(60))
 @pytest.mark.parametrize("options", GUESSES)
 def test_the_heuristic_with_options(options: str, seed: int) -> None:

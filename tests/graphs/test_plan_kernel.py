@@ -169,6 +169,7 @@ def check_dag(
         assert whole.increments == chord_increments(whole.tree, whole.numbering.values)
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(500), few=100)
 @pytest.mark.usefixtures("by")
 def test_plans_are_those_of_the_slow_planner(seed: int) -> None:
@@ -190,6 +191,7 @@ def diamonds(count: int) -> ControlFlowGraph:
     return graph(3 * count + 1, edges)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [59, 60, 61, 62, 63, 64, 65, 200])
 def test_numbers_beyond_a_word_are_exact(count: int) -> None:
     cfg = diamonds(count)

@@ -137,6 +137,7 @@ def assert_apart(run: RunMeasurement) -> int:
     return paths - len(alike)
 
 
+@pytest.mark.long
 def test_paths_of_random_graphs_are_shown_apart() -> None:
     alike = 0
     for rng, cfg, walks in graphs():

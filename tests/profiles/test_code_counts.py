@@ -179,6 +179,7 @@ def word(program: Program, address: int) -> int:
     return int.from_bytes(segment.data[at : at + 4], "big")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "name"), turns(["v9", "v8plus", "v8"], ["signals", "control", "tailcalls"], few=2)
 )

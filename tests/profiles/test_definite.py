@@ -118,6 +118,7 @@ def test_definite_and_potential_flow_are_the_bounds_of_all_profiles() -> None:
     assert indefinite > 20
 
 
+@pytest.mark.long
 def test_early_ends_are_never_counted_as_whole_paths() -> None:
     for seed in range(200):
         rng = random.Random(seed)

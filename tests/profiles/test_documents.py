@@ -120,6 +120,7 @@ def test_graph_files(tmp_path: Path, mode: str) -> None:
     check("run", answered(tmp_path, "explain", "--mode", mode, tmp_path / "g.json"))
 
 
+@pytest.mark.long
 def test_views_of_profiles(
     fixture_elf: Find, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

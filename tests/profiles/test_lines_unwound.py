@@ -82,6 +82,7 @@ def gcov(directory: Path, text: str) -> tuple[Counter[int], dict[str, int]]:
     return lines, functions
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
 @pytest.mark.parametrize(("name", "width"), turns(SOURCES, ("v9", "v8plus"), few=2))
@@ -108,6 +109,7 @@ def test_programs_that_throw_count_as_for_gcov(
     assert kinds["re-entry"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_the_report_counts_no_re_entry_as_a_call(
     compile_c: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]

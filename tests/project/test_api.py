@@ -113,6 +113,7 @@ def test_runs_are_those_of_the_command(
     assert json.loads(run_json.render(measurement)) == expected
 
 
+@pytest.mark.long
 def test_comparisons_are_those_of_the_command(fixture_elf: Find, tmp_path: Path) -> None:
     elf = fixture_elf("sieve")
     comparison = simprof.compare(

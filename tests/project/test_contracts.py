@@ -166,6 +166,7 @@ print(json.dumps([status, [name for name in json.loads(sys.argv[1]) if name in s
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("mode", "more"), [("pp", ()), ("edges", WITHOUT_SCHEME)])
 def test_a_warm_run_imports_what_it_uses(mode: str, more: tuple[str, ...], tmp_path: Path) -> None:
     unused = json.dumps((*UNUSED, *more))

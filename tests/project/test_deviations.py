@@ -42,6 +42,7 @@ def test_every_departure_says_what_it_amounts_to() -> None:
                 assert "*Effect*" in bullet, f"{title}: {bullet[:60]}"
 
 
+@pytest.mark.long
 def test_numbers_of_graphs_and_plans_and_of_tables_are_those_of_now() -> None:
     routines = deviations.graphs()
     plans = [plan_pp(cfg) for cfg in routines]

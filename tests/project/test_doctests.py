@@ -16,6 +16,7 @@ MODULES = sorted(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
@@ -24,6 +25,7 @@ def test_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.attempted or name == "simprof._arguments"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("document", ["docs/API.md", "README.md"])
 def test_documents(document: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -111,6 +111,7 @@ def test_all_code_comes_from_here(fixture: Fixture, variant: Variant) -> None:
         assert names <= words
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("fixture", "variant"), BUILT, ids=NAMES)
 def test_output(fixture: Fixture, variant: Variant) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,23 +42,6 @@ LAYERS = (
 # The list
 
 
-@cache
-def is_long(file: str) -> dict[str, bool]:
-    """Whether each test of a file is `long`, all of it; by name."""
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    marks = [
-        node.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and "pytestmark" in map(ast.unparse, node.targets)
-    ]
-    whole = any("pytest.mark.long" in ast.unparse(mark) for mark in marks)
-    return {
-        node.name: whole or "pytest.mark.long" in map(ast.unparse, node.decorator_list)
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
-    }
-
-
 def problems(mutant: Mutant) -> Iterator[str]:
     """What keeps a mutant from being tried."""
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
@@ -78,34 +58,13 @@ def problems(mutant: Mutant) -> Iterator[str]:
         if not (ROOT / file).is_file() or f"def {function}" not in (ROOT / file).read_text():
             yield f"there is no {test}"
             return
-    long = [
-        long
-        for file, _, function in (test.partition("::") for test in mutant.tests)
-        for name, long in is_long(file).items()
-        if function in ("", name)
-    ]
-    if not (any(long) if mutant.long else not all(long)):
-        yield "`long` does not fit: which of its tests does `make test` run?"
 
 
+@pytest.mark.long
 def test_every_mutant_applies() -> None:
     """Where the code has changed, adapt the old and the new text in tools/mutants.toml."""
     outdated = [f"{m.file}: {m.name}: {problem}" for m in MUTANTS for problem in problems(m)]
     assert not outdated, "\n".join(outdated)
-
-
-def test_a_mutant_has_a_test_that_make_test_runs_or_says_so() -> None:
-    none = Mutant("m", "tools/mutants.py", "def main(", "def other(", ())
-    file = "tests/schemes/cs6120/test_planner.py"
-    long = [name for name, is_one in is_long(file).items() if is_one]
-    ordinary = [name for name, is_one in is_long(file).items() if not is_one]
-    assert long and ordinary
-    only_long = replace(none, tests=(f"{file}::{long[0]}",))
-    assert [*problems(only_long)] and not [*problems(replace(only_long, long=True))]
-    one = replace(none, tests=(f"{file}::{ordinary[0]}",))
-    assert not [*problems(one)] and [*problems(replace(one, long=True))]
-    whole = replace(none, tests=(file,))
-    assert not [*problems(whole)] and not [*problems(replace(whole, long=True))]
 
 
 def test_there_are_mutants_in_every_layer() -> None:
@@ -140,6 +99,9 @@ def tree(tmp_path: Path) -> Path:
     (root / "test_it.py").write_text(
         "import my_code\n\n\ndef test_double():\n    assert my_code.double(2) == 4\n"
         "\n\ndef test_three():\n    assert my_code.double(3) == 6\n"
+    )
+    (root / "conftest.py").write_text(
+        "def pytest_addoption(parser):\n    parser.addoption('--long', action='store_true')\n"
     )
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     return root
@@ -194,21 +156,12 @@ def test_tests_that_fail_without_a_break_prove_nothing(tree: Path) -> None:
         fates(tree, mutant("x + x", "x * 3"))
 
 
-@pytest.mark.long
-def test_a_mutant_that_only_a_long_test_kills(tree: Path) -> None:
-    (tree / "conftest.py").write_text(
-        "import pytest\n\n\ndef pytest_addoption(parser):\n"
-        "    parser.addoption('--long', action='store_true')\n\n\n"
-        "@pytest.fixture(autouse=True)\ndef lazy(request):\n"
-        "    if not request.config.getoption('--long'):\n        pytest.skip('long')\n"
+def test_long_tests_are_run(tree: Path) -> None:
+    (tree / "test_it.py").write_text(
+        "import my_code\n\n\ndef test_double(request):\n"
+        "    assert not request.config.getoption('--long') or my_code.double(2) == 4\n"
     )
-    broken = mutant("x + x", "x * 3", name="slow to find")
-    assert fates(tree, broken) == [("slow to find", Fate.SURVIVED)]
-    (found,) = attempt_all(tree, [replace(broken, long=True)], 1, lambda outcome: None)
-    assert found.fate is Fate.KILLED
-    assert summary([found]).splitlines()[1:] == [
-        "1 that only long tests kill:", "  my_code.py: slow to find"
-    ]  # fmt: skip
+    assert fates(tree, mutant("x + x", "x * 3")) == [("m", Fate.KILLED)]
 
 
 def test_the_summary_names_those_that_were_not_killed() -> None:

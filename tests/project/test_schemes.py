@@ -120,6 +120,7 @@ def test_a_scheme_may_count_some_edges(back_edges: Simprof, tmp_path: Path) -> N
     assert len(re.findall(r" > ", report)) <= 2 * len(wanted)
 
 
+@pytest.mark.long
 def test_schemes_of_blocks_list_what_they_count(simprof: Simprof) -> None:
     done = simprof("run", "--mode=heads", "--top=1000", LOOPS)
     assert "Hot edges" not in done.stderr

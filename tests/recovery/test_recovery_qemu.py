@@ -199,6 +199,7 @@ def runs() -> Iterator[object]:
     yield pytest.param("c++", CPP, "v9", ("-O2", "-s"), marks=pytest.mark.long)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize(("language", "source", "width", "flags"), list(runs()))

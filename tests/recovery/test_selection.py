@@ -158,6 +158,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("language", "width"), turns(PROGRAMS, ["v9", "v8plus"], few=1))
 def test_what_is_left_of_static_programs(

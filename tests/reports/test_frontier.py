@@ -93,6 +93,7 @@ def test_points_are_schemes_whose_accuracy_is_known(fixture_elf: FindElf) -> Non
     assert alone == []
 
 
+@pytest.mark.long
 def test_pages_have_the_picture(
     fixture_elf: FindElf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def test_reports_are_as_recorded(name: str) -> None:
     assert hostile.golden(name) == recorded, "`make golden` records it again"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first(1, hostile.REPORTS))
 def test_lines_fit_and_numbers_are_whole_at_every_width(name: str) -> None:
     """No line is wider than the terminal or commands it; the numbers are those of a wide one.

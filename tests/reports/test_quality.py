@@ -29,6 +29,7 @@ def kept(measurement: RunMeasurement, tmp_path: Path) -> RunMeasurement:
     return load(tmp_path / "profile")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first(2, ["control", "loops", "switches", "manypaths", "signals"]))
 def test_saved_profiles_are_judged_as_the_run_judges_them(
     fixture_elf: FindElf, tmp_path: Path, name: str
@@ -117,6 +118,7 @@ def test_twice_the_run_is_as_good(fixture_elf: FindElf) -> None:
     assert judge(both, truth).overlap == run.quality.overlap
 
 
+@pytest.mark.long
 def test_diff_judges_by_the_profile_that_is_exact(
     fixture_elf: FindElf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,6 +81,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 def test_control_flow_that_depends_on_addresses(compile_c: Compile, tmp_path: Path) -> None:
     result = verified(compile_c(BY_ADDRESS), tmp_path, modes=["qpt2"], ways=(EMULATOR,))
     (mode,) = result.modes
@@ -188,6 +189,7 @@ int main(int argc, char **argv) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", ["v8plus"])
 def test_return_addresses_are_the_originals(compile_c: Compile, tmp_path: Path, width: str) -> None:
@@ -223,6 +225,7 @@ def arcs(data: bytes, word: str) -> dict[tuple[int, int], int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", ["v9"])
 def test_programs_for_gprof(compile_c: Compile, tmp_path: Path, width: str) -> None:
@@ -258,6 +261,7 @@ qemu.run(Path(sys.argv[1]), MachineKind.SPARCV9, directory=Path("."), stdout=1, 
 """
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 def test_qemu_ends_when_simprof_is_killed(compile_c: Compile, tmp_path: Path) -> None:
     program = compile_c(ENDLESS)

@@ -106,6 +106,7 @@ def frames_in(file: bytes, is64: bool) -> int:
     return count
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("size", "width"), turns([0x4000, 0x40000, 0x180000], ["v9", "v8plus"]))

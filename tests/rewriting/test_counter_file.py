@@ -124,6 +124,7 @@ def test_memory_that_is_not_in_the_file() -> None:
         cf.parse(content(), "out").read(0x1004, 8)
 
 
+@pytest.mark.long
 def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
     whole, path = content(), tmp_path / "out"
     for size in [*range(1, len(HEADER)), *range(len(HEADER), len(whole), 7), len(whole) - 1]:

@@ -120,6 +120,7 @@ def test_a_jump_elsewhere_is_noticed(
     assert run(made, width, "34", tmp_path) == (1, b"")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", turns.first(1, WIDTHS))
 def test_what_the_test_executes_is_predicted(
     compile_c: Compile, tmp_path: Path, first: Path, width: str, capfd: CAPTURE

@@ -66,6 +66,7 @@ def simprofs(path: Path, source: Path | None, directory: Path) -> tuple[int, int
     return answer["exit"]["status"], answer["instructions"]["base"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "width"), first(5, in_step(FIXTURE_NAMES, WIDTHS)))
 def test_count_is_simprofs(
     fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
@@ -97,6 +98,7 @@ def test_killed(
     assert found == qemu.QemuRun(128 + number, number, oracle.trace(path, [kind]).instructions)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("kind", "width"), turns(FAULTS, ["v8plus", "v9"], few=4))
 def test_last_instruction(
@@ -128,6 +130,7 @@ def test_signals_that_are_ignored_here_are_not_in_the_program(
     assert found.status == 0
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_outputs_are_pipes_as_on_the_emulator(
     compile_c: Callable[..., Path], tmp_path: Path

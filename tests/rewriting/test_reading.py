@@ -60,6 +60,7 @@ def leaving(compile_c: Callable[..., Path]) -> Observed:
     return observe(compile_c(LEAVES, flags=("-O1",)))
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     "name", first(1, [name for name in READ if name not in ("tpp", "kiter")][::2])

@@ -64,6 +64,7 @@ def test_which_signals_are_fatal() -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("how", "width"), turns(["1", "3", "b"], WIDTHS, few=1))

@@ -128,6 +128,7 @@ def made(run: Traced, mode: str, path: Path, **changed: object) -> tuple[str | N
     return problem, ours, load(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "mode", "width"),
     first(3, [(*pair, width) for pair, width in zip(product(PROGRAMS, MODES), cycle(WIDTHS))]),

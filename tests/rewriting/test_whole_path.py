@@ -39,6 +39,7 @@ def whole_path(counters: Path, program: Path, longest: int = 4) -> WholePath:
     return read_whole_path(file, stream, program, longest=longest, threshold=1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=4))
 def test_its_paths_are_the_execution_block_by_block(
     name: str, width: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -138,6 +139,7 @@ def spoilt(trace: bytes) -> dict[str, tuple[bytes, str]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", list(spoilt(b"")))
 @pytest.mark.parametrize(
     ("mode", "words"), [("wpp", []), ("wpp", ["--subpaths", "3"]), ("pap", [])]

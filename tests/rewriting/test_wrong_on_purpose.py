@@ -135,6 +135,7 @@ def test_the_right_code_passes(machine: MachineKind, mode: str, tmp_path: Path) 
     assert result.executed == {EMULATOR: result.predicted}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("machine", "case"), turns(MachineKind, CASES))
 def test_an_error_is_caught(
     machine: MachineKind, case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

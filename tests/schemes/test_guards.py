@@ -61,6 +61,7 @@ def _forget() -> None:
         known.cache_clear()
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", WIDTHS)
 def test_instrumented_programs_execute_what_is_predicted(
@@ -97,6 +98,7 @@ def test_the_scheme_is_small_and_imports_the_public_module_only() -> None:
     assert {name for name in imports if name.startswith("simprof")} == {"simprof.schemes"}
 
 
+@pytest.mark.long
 def test_reports_say_that_it_estimates(installed: Path, tmp_path: Path) -> None:
     done = simprof(installed, tmp_path, "run", "--mode=edge-samples", "--json", "run.json", LOOPS)
     assert "mode edge-samples estimates" in done.stderr
@@ -124,6 +126,7 @@ def test_graph_files_take_turns(installed: Path, tmp_path: Path) -> None:
     assert answer["estimate"] is True
 
 
+@pytest.mark.long
 def test_sweeps_have_it_beside_own_schemes(installed: Path, tmp_path: Path) -> None:
     """Each cell is what `compare` measures, and the file needs the scheme to be read."""
     modes = "pp,edge-samples,edge-samples:period=7"

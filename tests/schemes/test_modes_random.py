@@ -594,6 +594,7 @@ def check(mode: str, seed: int) -> None:
         check_price(case)
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(GRAPHS), few=GRAPHS // 3)
 @pytest.mark.parametrize("mode", CHECKS)
 def test_random_graphs(mode: str, seed: int) -> None:

@@ -225,6 +225,7 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     os.close(nowhere)
 
 
+@pytest.mark.long
 def test_another_input_has_other_plans_under_tpp(
     fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +256,7 @@ def test_another_input_has_other_plans_under_tpp(
     assert seen[2] == seen[3] > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "table", "width"),
     first(

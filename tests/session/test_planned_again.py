@@ -45,6 +45,7 @@ def program(fixture_elf: Callable[..., Path]) -> Program:
     return load(fixture_elf("switches"))
 
 
+@pytest.mark.long
 def test_code_is_that_of_the_run(program: Program) -> None:
     for measured in measure_all(program.path, MODES):
         again = plan_again(measured, program)
@@ -99,6 +100,7 @@ int main(int argc, char **argv)
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_graphs_of_linked_programs_are_those_of_the_run(compile_c: Callable[..., Path]) -> None:
     # what is behind calls of libraries is known after the run only, `main` itself included

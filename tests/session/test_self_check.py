@@ -107,6 +107,7 @@ def observation(example_scheme: None) -> Observation:
 # Silence
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", first(1, ["loops", "nonlocal", "switches"]))
 def test_nothing_is_wrong_with_what_is_right(name: str) -> None:
     comparison = session.compare_program(request_of(name), SETTINGS)

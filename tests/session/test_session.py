@@ -62,6 +62,7 @@ def test_schemes_in_one_emulation_are_those_of_separate_ones(run: Run) -> None:
         assert run_json.render(alone) == run_json.render(together[mode])
 
 
+@pytest.mark.long
 def test_a_run_is_forgotten_without_a_search_for_cycles(fixture_elf: Callable[..., Path]) -> None:
     """Python looks for unused cycles rarely: a run that is one stays beside all later ones."""
 
@@ -136,6 +137,7 @@ def test_measured_weights_never_cost_more_increments(run: Run, tmp_path: Path) -
     assert increments(first) < naive
 
 
+@pytest.mark.long
 def test_truncation_keeps_every_count(run: Run) -> None:
     """Cut or not, the same edges are crossed; the paths are more and shorter."""
     whole = run("manypaths", modes=("pp", "qpt2")).measurements

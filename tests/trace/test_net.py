@@ -65,6 +65,7 @@ def simulate(blocks: Sequence[int], delay: int) -> list[bool]:
     return inside
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(4))
 def test_it_predicts_what_a_simulation_does(seed: int) -> None:
     rng = random.Random(seed)

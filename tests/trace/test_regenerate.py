@@ -85,6 +85,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("program", "mode"), turns(PROGRAMS, MODES, few=4))
 def test_traces_give_the_whole_execution(
     fixture_elf: Find, tmp_path: Path, program: tuple[str, str], mode: str
@@ -111,6 +112,7 @@ def test_runs_cut_by_a_budget(fixture_elf: Find, tmp_path: Path, mode: str) -> N
             check_whole(traced)
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize("mode", first(1, MODES))
 def test_blocks_are_those_that_qemu_executes(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
@@ -176,6 +178,7 @@ def test_a_cut_trace_gives_a_beginning(
     assert len(lengths) > 3 or name == "calls"
 
 
+@pytest.mark.long
 def test_every_cut_of_a_short_trace(fixture_elf: Find, tmp_path: Path) -> None:
     traced = record(fixture_elf("words", "v8"), "witness", tmp_path)
     whole = check_whole(traced)
@@ -370,6 +373,7 @@ def test_a_cut_trace_exits_125(fixture_elf: Find, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "json").read_text())["complete"] is False
 
 
+@pytest.mark.long
 def test_another_program_exits_125(fixture_elf: Find, tmp_path: Path) -> None:
     trace = tmp_path / "t"
     recorded(fixture_elf("calls"), trace, "bits")

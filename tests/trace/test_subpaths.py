@@ -21,6 +21,7 @@ def windows(sequence: Sequence[int], longest: int) -> Counter[tuple[int, ...]]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(4))
 def test_counts_are_those_of_the_sequence(seed: int) -> None:
     rng = random.Random(seed)

@@ -43,6 +43,7 @@ def paths_of(measurement: RunMeasurement) -> dict[object, set[tuple[object, ...]
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "width"), first(1, CASES))
 def test_paths_and_edges_are_those_of_pp(
     fixture_elf: ElfFinder, tmp_path: Path, name: str, width: str

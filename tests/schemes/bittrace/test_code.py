@@ -157,6 +157,7 @@ def check_table(bench: CodeBench, words: int, model: HashTableModel) -> None:
         assert node_of(bench, table, last)[0] == model.last
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(3))
 @pytest.mark.parametrize(("words", "machine"), turns(WORD_COUNTS, MACHINES))
 def test_routine_equals_model(machine: MachineKind, words: int, seed: int) -> None:

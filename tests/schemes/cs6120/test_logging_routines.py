@@ -170,6 +170,7 @@ class LogRunner(Runner):
         self.bench, self.symbols = bench_for(machine), dict(runtime_symbols(machine, ROUTINES))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 def test_snippets_do_what_they_mean(machine: MachineKind) -> None:
     """From random states, at places with any registers and flags live, one or two calls."""
@@ -218,6 +219,7 @@ def run_logged(lab: Lab, plan: CallsPlan) -> tuple[list[int], int, State]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.seeds(range(20), few=7)
 def test_whole_routines(machine: MachineKind, seed: int) -> None:

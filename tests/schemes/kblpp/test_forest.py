@@ -74,6 +74,7 @@ def test_the_example_of_the_thesis() -> None:
     assert chunks == {(6, 2, 0), (0, 2, 2), (0, 0, 2), (2, 0, 0)}
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(3000), few=300)
 def test_random_streams(seed: int) -> None:
     rng = random.Random(seed)

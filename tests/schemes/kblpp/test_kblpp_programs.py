@@ -37,6 +37,7 @@ BINARIES = Path(__file__).parents[3] / "fixtures" / "bin"
 PROGRAMS = ("loops", "switches", "signals", "nonlocal", "control", "manypaths")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "program", "k"),
     turns(("v9", "v8plus", "v8"), PROGRAMS, (2, 3, 5, 10), few=6),
@@ -109,6 +110,7 @@ def spanning(
     return {row.key: row.count for row in rows}
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(600), few=200)
 def test_kiter_counts_the_same_paths_of_k_iterations(seed: int) -> None:
     rng = random.Random(seed)

@@ -64,6 +64,7 @@ OUTER = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", ["v9"])

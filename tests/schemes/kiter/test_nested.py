@@ -97,6 +97,7 @@ def check_random_graph(seed: int) -> bool:
     return isinstance(plan, NestedPlan) and len(plan.regions) > 1
 
 
+@pytest.mark.long
 def test_random_graphs() -> None:
     assert sum(map(check_random_graph, range(150))) > 30
 

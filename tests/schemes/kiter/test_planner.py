@@ -88,6 +88,7 @@ def check_random_graph(seed: int) -> None:
     assert_profile_is_exact(cfg, plan, walks, loops)
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(150))
 def test_random_graphs(seed: int) -> None:
     check_random_graph(seed)

@@ -168,6 +168,7 @@ def multigraphs(draw: st.DrawFn) -> ControlFlowGraph:
     return graph(blocks, edges, entries, exits)
 
 
+@pytest.mark.long
 @given(multigraphs(), st.sampled_from([None, 1, 2, 5]), st.randoms(use_true_random=False))
 def test_any_graph_any_execution(
     cfg: ControlFlowGraph, limit: int | None, rng: random.Random

@@ -85,6 +85,7 @@ def check_random(seed: int) -> None:
     check_poison(cfg, plan, walks)
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(300))
 def test_random_graphs(seed: int) -> None:
     check_random(seed)

@@ -153,6 +153,7 @@ def plainly(dag: Dag, paths: dict[Path, int], *, sizes: bool) -> list[int]:
     return [sum(values[edge] for edge in path) for path in paths]
 
 
+@pytest.mark.long
 def test_sizes_in_the_place_of_ends_give_two_paths_one_index() -> None:
     """What the slides seem to say is wrong, and what is done instead is not: on the same graphs."""
     wrong = 0

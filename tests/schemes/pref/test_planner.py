@@ -163,6 +163,7 @@ def decoded(plan: PrefPlan, number: int) -> Path:
     return Path(record.blocks, record.edges, False)
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(GRAPHS), few=GRAPHS)
 def test_counters_are_the_true_counts(seed: int) -> None:
     check(seed)
@@ -180,6 +181,7 @@ def test_other_paths_may_have_indices_below_those_of_interesting_ones(number: in
     assert check(number) is KnownBy.INDICES
 
 
+@pytest.mark.long
 def test_every_test_of_paths_is_met() -> None:
     found = Counter(check(seed) for seed in range(GRAPHS))
     assert set(found) == set(KnownBy)
@@ -203,6 +205,7 @@ def mutants() -> list[tuple[type, str, object]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mutant", mutants())
 def test_wrong_counts_would_be_noticed(
     mutant: tuple[type, str, object], monkeypatch: pytest.MonkeyPatch
@@ -251,6 +254,7 @@ def test_a_routine_that_pp_hashes_gets_an_array() -> None:
     assert counters.hashed_increments == sum(n for c, n in counters.paths.items() if c >= 0) > 40
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fall_back", [False, True])
 def test_a_routine_whose_interesting_indices_nobody_else_has(fall_back: bool) -> None:
     """Any way through eight choices, one through the others, which an array has no room for."""

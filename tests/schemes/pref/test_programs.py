@@ -35,6 +35,7 @@ def profile(fixture_elf: Find, tmp_path_factory: pytest.TempPathFactory) -> Path
     return saved
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "setting", ["pref", "pref:everywhere", "pref:everywhere:least=2:fall-back", "pref:fall-back"]
 )
@@ -62,6 +63,7 @@ def test_uninteresting_paths_are_counted_together(fixture_elf: Find) -> None:
     assert pref.added < pp.added
 
 
+@pytest.mark.long
 def test_a_saved_profile_guides_as_the_run_does(fixture_elf: Find, profile: Path) -> None:
     elf = fixture_elf("manypaths")
     own = simprof.run(elf, "pref", everywhere=True, least=3)
@@ -95,6 +97,7 @@ def test_a_profile_without_paths_does_not_guide(fixture_elf: Find, tmp_path: Pat
         simprof.run(elf, "pref", edge_profile=saved)
 
 
+@pytest.mark.long
 def test_a_recording_guides_as_the_run_does(
     fixture_elf: Find, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +112,7 @@ def test_a_recording_guides_as_the_run_does(
     assert answers[0]["modes"] == answers[1]["modes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "width"),
     turns(["everywhere:least=5", "everywhere:least=5:fall-back"], ["v9", "v8plus", "v8"]),

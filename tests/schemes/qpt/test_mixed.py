@@ -38,6 +38,7 @@ def finished(rng: random.Random, cfg: ControlFlowGraph) -> list[list[int]]:
     return [steps for steps in walks if cfg.edges[steps[-1]].target == cfg.exit]
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(60), few=12)
 def test_no_placement_is_cheaper(seed: int) -> None:
     rng = random.Random(seed)

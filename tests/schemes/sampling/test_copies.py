@@ -121,6 +121,7 @@ def test_spilled_registers_are_refused() -> None:
         registry.pricer("sampled", options(3, registers=RegisterUse.SPILLED))
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width"), in_step(dict.fromkeys(PROGRAMS), WIDTHS))
 def test_instrumented_programs_execute_what_is_predicted(
@@ -131,6 +132,7 @@ def test_instrumented_programs_execute_what_is_predicted(
     )
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.seeds(range(10), few=1)
@@ -145,6 +147,7 @@ def test_random_programs_execute_what_is_predicted(
     check_verified(verified(built, tmp_path, modes=["sampled"], options=chosen))
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.seeds(range(100, 106), few=1)

@@ -145,6 +145,7 @@ class Playing:
         return paths
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(400), few=100)
 @pytest.mark.parametrize("mode", ["sampled", "pep"])
 def test_routines_that_call_each_other(mode: str, seed: int) -> None:

@@ -40,6 +40,7 @@ def random_token(rng: random.Random, packed: bool) -> WriteTrace:
     return WriteTrace(rng.choice([0, (1 << width) - 1, rng.getrandbits(width)]), width, packed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("packed", "machine"), turns([False, True], MACHINES))
 def test_tokens_are_appended(machine: MachineKind, packed: bool) -> None:
     tracer = Tracer(machine, packed)
@@ -71,6 +72,7 @@ def test_targets_are_appended(
         tracer.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", first(1, MACHINES))
 def test_addresses_of_data_are_appended_to_a_buffer_of_their_own(
     machine: MachineKind, monkeypatch: pytest.MonkeyPatch
@@ -95,6 +97,7 @@ def test_addresses_of_data_are_appended_to_a_buffer_of_their_own(
     assert len(tracer.flushed) == 8 * TRACE_SIZE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("packed", "machine"), turns([False, True], MACHINES, few=2))
 def test_a_full_buffer_is_written_and_what_is_behind_it_kept(
     machine: MachineKind, packed: bool

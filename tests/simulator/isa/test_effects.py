@@ -139,6 +139,7 @@ def check_word(oracle: Oracle, rng: random.Random, word: int) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(4), few=1)
 def test_random_instructions(seed: int) -> None:
     rng = random.Random(seed)

@@ -254,6 +254,7 @@ def is_window_instruction(program: Program, pc: int) -> bool:
     return False
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize(("width", "arguments"), turns(EMULATORS, [[], ["one", "two words"]]))

@@ -243,6 +243,7 @@ def test_a_hundred_thousand_frames(compile_c: Compile, width: str, windows: int)
     assert result.spills > 90_000 and result.fills > 90_000
 
 
+@pytest.mark.long
 @WIDTHS
 def test_windows_change_no_count_where_nothing_stale_is_read(
     compile_c: Compile, width: str
