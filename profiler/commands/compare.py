@@ -48,10 +48,9 @@ def compare_command(
     """Run the SPARC program ELF once for all schemes and compare what they cost.
 
     All schemes watch the same execution. Where tpp has no --edge-profile and is left with a hash
-    table, the program is run twice, with the same input; once, where the cache has the edge counts
-    of this very run. A large program is run once, and several processes measure the schemes. The
-    program owns stdin, stdout and stderr, and its exit status is simprof's. It sees the files,
-    variables and clock that it sees with `simprof run`.
+    table, the program is run twice, with the same input. A large program is run once, and several
+    processes measure the schemes. The program owns stdin, stdout and stderr, and its exit status is
+    simprof's. It sees the files, variables and clock that it sees with `simprof run`.
     """
     scheme = collect(chosen, weights)
     taken, left_out = (modes, ()) if modes else all_modes(chosen["call_tree"])

@@ -97,9 +97,6 @@ GROUPS = MappingProxyType(
                 "simprof.profiler.commands.set_up",
                 "Say what is installed, what works, what is missing.",
             ),
-            "cache": Subcommand(
-                "simprof.profiler.commands.set_up", "List or clear the analysis cache."
-            ),
             "completion": Subcommand(
                 "simprof.profiler.commands.set_up", "Print what a shell needs to complete commands."
             ),

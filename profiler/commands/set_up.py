@@ -1,4 +1,4 @@
-"""`simprof doctor`, `cache` and `completion`: the installation, what it keeps, a shell's script."""
+"""`simprof doctor` and `completion`: the installation, a shell's script."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 
 from simprof.profiler.commands import options, outputs, streams
 from simprof.profiler.commands.outputs import STANDARD_STREAM
-from simprof.profiler.profiles.cache_files import binaries
 
 
 @click.command("doctor")
@@ -27,39 +26,6 @@ def doctor_command(json_file: Path | None) -> int:
         streams.write(streams.STDOUT, doctor.render_text(diagnosis, streams.width(streams.STDOUT)))
     outputs.write_json(partial(doctor.render_json, diagnosis), json_file)
     return 0 if diagnosis.ok else 125
-
-
-@click.group("cache")
-def cache_command() -> None:
-    """List or clear the analysis cache: what earlier runs have shown of programs.
-
-    These are graphs of routines, plans, what their code costs, and where jumps lead that only a run
-    shows. Results do not depend on them, only how long they take. What was not used for long makes
-    room for other programs.
-    """
-
-
-@cache_command.command("list", short_help="List what is kept.")
-def list_command() -> int:
-    """List the files of the cache, those used last at first."""
-    from simprof.profiler.reports import cache_text
-
-    files = binaries()
-    width = streams.width(streams.STDOUT)
-    text = cache_text.render(files.entries(), str(files.directory), width)
-    streams.write(streams.STDOUT, text)
-    return 0
-
-
-@cache_command.command("clear", short_help="Remove what is kept.")
-def clear_command() -> int:
-    """Remove all files of the cache."""
-    from simprof.profiler.reports import cache_text
-
-    files = binaries()
-    gone = files.clear()
-    streams.write(streams.STDOUT, "removed from " + cache_text.total(gone, str(files.directory)))
-    return 0
 
 
 VARIABLE = "_SIMPROF_COMPLETE"

@@ -37,20 +37,6 @@ from simprof.profiler.profiles.output import replace
 from simprof.simulator.errors import UsageError
 
 LIMIT = 512 << 20  # Bytes of a cache's files
-# What a program's file is, by the first word of what its name says; no other word begins one
-# (`session.memory.BinaryMemory`).
-KINDS = {
-    "graphs": "graphs of its routines",
-    "plans": "plans of a scheme",
-    "products": "what schemes count along paths",
-    "costs": "costs of a scheme's code",
-    # of earlier versions
-    "facts": "facts about its graphs",
-    "run": "what a run has shown",
-    "lines": "its source lines",
-    "ways": "paths that runs took",
-    "expected": "paths that runs took",
-}
 _DIGEST = 16
 # Seconds after which nobody writes a file any more that has no name yet but a passing one.
 _STALE = 3600.0
@@ -185,12 +171,6 @@ class CacheFiles:
                     status = each.stat()
                     found.append(CacheEntry(each.name, status.st_size, status.st_mtime))
         return sorted(found, key=lambda entry: (-entry.used, entry.name))
-
-    def clear(self) -> list[CacheEntry]:
-        """Remove all files; return those that were there."""
-        found = self.entries()
-        self._remove(found)
-        return found
 
     def _make_room(self) -> None:
         """Remove what was used longest ago, and passing names that a kill has left."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from simprof.profiler.profiles.cache_files import binaries
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.simulator.cpu import compiled, library
@@ -120,7 +121,15 @@ PROGRAM_HEADER_SIZE = 56
 def diagnose() -> Diagnosis:
     """Look at everything."""
     needed = check_python(), *check_dependencies(), check_engine(), check_trial_run()
-    return Diagnosis((*needed, check_kernels(), *check_tools(), *check_viewers()))
+    return Diagnosis((*needed, check_kernels(), check_cache(), *check_tools(), *check_viewers()))
+
+
+def check_cache() -> SystemCheck:
+    """Say where what is learnt of programs is kept, and how much there is."""
+    files = binaries()
+    size = sum(each.size for each in files.entries())
+    what = f"{size:,} bytes of what earlier runs have shown of programs"
+    return SystemCheck("cache", True, False, f"{files.directory}: {what}")
 
 
 def check_python() -> SystemCheck:

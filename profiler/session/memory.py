@@ -160,7 +160,6 @@ class BinaryMemory:
     def _name(self, what: str) -> str:
         # `fingerprint` stands for simprof's code: files of another version are not found, and make
         # room when they have not been used for long.
-        assert what.partition("-")[0] in cache_files.KINDS, f"no name for files of {what}"
         program = self._program
         name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
         return f"{name}.{program.sha256[:_SHORT]}.{fingerprint()}.{what}"
