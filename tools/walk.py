@@ -120,12 +120,13 @@ def _arguments(frame: FrameType) -> Iterator[Any]:
 
 def _carries(value: Any) -> bool:
     """Whether a value has a part of the request in one of its attributes."""
-    within = getattr(value, "__dict__", None)
-    if not isinstance(within, dict) or isinstance(value, type | ModuleType | FunctionType):
+    if isinstance(value, type | ModuleType | FunctionType):
         return False
+    within = list(getattr(value, "__dict__", {}).values())
+    within += [getattr(value, name) for name in getattr(value, "__struct_fields__", ())]
     return any(
         type(each) in PARTS or (isinstance(each, tuple) and any(type(e) in PARTS for e in each))
-        for each in list(within.values())
+        for each in within
     )
 
 

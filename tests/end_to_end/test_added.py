@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import force_setattr
 
 from simprof.profiler.code.pricing import RoutineCost, added
 from simprof.profiler.schemes import registry
@@ -99,12 +100,16 @@ def test_recording_addresses_of_data(
 
 @pytest.mark.qemu
 def test_a_run_without_the_cost_of_flushes_is_found_out(
-    fixture_elf: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fixture_elf: Callable[..., Path], tmp_path: Path
 ) -> None:
     code = registry.definition("bits").code()
-    monkeypatch.setitem(code.__dict__, "run_cost", lambda machine, sizes: 0)
-    with pytest.raises(AssertionError, match="bits"):
-        check(fixture_elf, tmp_path, "calls", "v8", "bits")
+    right = code.run_cost
+    force_setattr(code, "run_cost", lambda machine, sizes: 0)
+    try:
+        with pytest.raises(AssertionError, match="bits"):
+            check(fixture_elf, tmp_path, "calls", "v8", "bits")
+    finally:
+        force_setattr(code, "run_cost", right)
 
 
 @pytest.mark.qemu
