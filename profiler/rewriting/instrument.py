@@ -101,6 +101,7 @@ class Basis(Struct, frozen=True, dict=True):
     # there was no run, or no such scheme.
     edge_counts: EdgeCounts | None = None
     path_counts: PathCounts | None = None
+    known: Known = field(default_factory=Known)  # What recoveries of the program have found
 
     @cached_property
     def contexts(self) -> ProgramContexts:
@@ -436,7 +437,7 @@ def basis_without_run(
     expected = Discoveries(entries=all_second_returns(recovered))
     if expected.entries:
         recovered = recover(program, expected, known, told)
-    return Basis(recovered, selection, expected)
+    return Basis(recovered, selection, expected, known=known)
 
 
 def content_of(file: Path) -> bytes:
@@ -470,10 +471,11 @@ def basis_after_run(request: RunRequest, settings: Sequence[Setting]) -> Basis:
     # all routines of the run: a selection may leave out some of those that are counted first
     guides = judges([each for each in settings if needs_path_counts((each,))])
     schemes = (NO_SCHEME, *guides)
-    observation = observe(request, schemes, without.discoveries)
-    seen = shared_targets(observation.program, observation.discoveries)
+    known = without.known
+    observation = observe(request, schemes, without.discoveries, known=known)
+    seen = shared_targets(observation.program, observation.discoveries, known)
     if seen != observation.discoveries:
-        observation = observe(request, schemes, seen)
+        observation = observe(request, schemes, seen, known=known)
     result = observation.result
     if result.is_cut_short:
         from simprof.profiler.reports.run_text import ending_text
@@ -490,6 +492,7 @@ def basis_after_run(request: RunRequest, settings: Sequence[Setting]) -> Basis:
         tuple(observation.events),
         observation.edge_counts,
         observation.path_counts if guides else None,
+        known,
     )
 
 

@@ -47,7 +47,7 @@ from msgspec.structs import replace
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members, save_smallest_frame
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.recovery.idioms import is_restore
-from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
+from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.rewriting.draft import (
     Cause,
     CopyDraft,
@@ -279,10 +279,10 @@ def _table(label: str, ways: Mapping[int, str], start: int) -> list[Item]:
 _BEHIND_CALL = 8  # bytes: the call and its delay slot
 
 
-def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
+def shared_targets(program: Program, seen: Discoveries, known: Known) -> Discoveries:
     """Return what runs have shown, and for each computed jump its targets and those of others."""
     while True:
-        recovered = recover(program, seen)
+        recovered = recover(program, seen, known)
         pairs = set(seen.indirect_targets)
         for cfg in recovered.routines:
             jumps = computed_jumps(recovered, cfg)

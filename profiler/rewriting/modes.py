@@ -126,7 +126,7 @@ class Modes:
                 self._place.file, guest, self._place.arguments, selection=selection
             )
             guides = basis.edge_counts, basis.path_counts
-            again = observe(request, (scheme.setting,), basis.discoveries, *guides)
+            again = observe(request, (scheme.setting,), basis.discoveries, *guides, basis.known)
         return count_on(basis.recovered, again), again.schemes[0]
 
     def _trace(self, scheme: SchemeRun) -> traces.Trace:
@@ -135,7 +135,7 @@ class Modes:
         path = self._place.file.with_name("expected.trace")
         with self._place.fresh() as guest:
             request = RunRequest(self._place.file, guest, self._place.arguments, trace=path)
-            observe(request, (scheme.setting,), self._basis.discoveries)
+            observe(request, (scheme.setting,), self._basis.discoveries, known=self._basis.known)
         trace = traces.load(path)
         path.unlink()
         return trace

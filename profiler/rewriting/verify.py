@@ -133,7 +133,7 @@ class _Verifier:
         with place.fresh() as guest:
             told = replace(self._request, program=place.file, guest=guest)
             guides = basis.edge_counts, basis.path_counts
-            observation = observe(told, settings, basis.discoveries, *guides)
+            observation = observe(told, settings, basis.discoveries, *guides, basis.known)
         observation.keep_plans()
         self._refuse(observation)
         counted = count_on(basis.recovered, observation)

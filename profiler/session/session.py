@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from simprof.profiler.profiles.cache_files import binaries
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.recovery.recovery import Discoveries
+from simprof.profiler.recovery.recovery import Discoveries, Known
 from simprof.profiler.request.errors import CounterRoomError
 from simprof.profiler.request.request import (
     Phase,
@@ -157,6 +157,7 @@ def observe(
     # Beside `seen`: the edge profile that guides schemes, in the place of this run's own
     guide: EdgeCounts | None = None,
     paths: PathCounts | None = None,  # The path profile in the same place
+    known: Known | None = None,  # What recoveries of the program have found already
 ) -> Observation:
     """Run a program under several schemes until the graphs explain the whole run.
 
@@ -169,13 +170,16 @@ def observe(
 
         recording = Recording(request.replay)
         request = recorded_request(request, recording)
-    with _studied(request, settings, recording) as (study, world):
+    with _studied(request, settings, recording, known) as (study, world):
         return observe_in(world, study, seen, guide, paths)
 
 
 @contextmanager
 def _studied(
-    request: RunRequest, settings: Sequence[Setting], recording: Recording | None
+    request: RunRequest,
+    settings: Sequence[Setting],
+    recording: Recording | None,
+    known: Known | None,
 ) -> Iterator[tuple[Study, World]]:
     """Load a program, and open the world that it sees, or that it saw when it was recorded."""
     guest = request.guest
@@ -211,6 +215,7 @@ def _studied(
         tuple(settings),
         trace,
         checks=request.self_check,
+        known=known or Known(),
     )
     with ExitStack() as stack:
         if recording is None:
