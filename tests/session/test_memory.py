@@ -278,7 +278,10 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another input adds to what is known of a routine, for a run and for a recorded one."""
+    """Another input adds to what is known of a routine, for a run and for a recorded one.
+
+    A scheme that the run's own profile guides does its work behind the run, and keeps none of it.
+    """
     guest, file = reading
     segmented: list[str] = []
 
@@ -302,7 +305,7 @@ def test_what_schemes_do_along_known_segments_is_not_worked_out_again(
         replayed = run_program(replace(request, remember=True, replay=recording))
         assert replace(replayed, counts=plain.counts) == plain
     # Routines in which an activation was unfinished when the program ended are looked at again.
-    assert seen[0] > 10 and seen[-1] < 3
+    assert seen[0] > 10 and (seen[-1] < 3 or mode == "tpp")
 
 
 def test_another_edge_profile_under_the_same_name_has_other_products(
