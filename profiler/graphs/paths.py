@@ -33,6 +33,7 @@ class PathStart(StrEnum):
     """Where a path starts."""
 
     ENTRY = "entry"
+    REENTRY = "re-entry"  # where control came back into the routine, by no call (`PathCount`)
     LOOP = "back-edge"  # at the target of a back edge
     CUT = "cut"  # at the target of cut edges only
     LOOP_ENTRY = "loop-entry"  # at the head of a collapsed loop (`kiter:outer`)

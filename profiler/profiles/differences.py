@@ -257,6 +257,7 @@ class _ByLine:
 # What stands behind "path" where it does not start at ENTRY, or end at EXIT: two paths of the same
 # blocks may differ in nothing else.
 STARTS = {
+    PathStart.REENTRY: "(from re-entry)",
     PathStart.LOOP: "(after back edge)",
     PathStart.CUT: "(after cut edge)",
     PathStart.BRANCH: "(from branch)",

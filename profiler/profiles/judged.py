@@ -97,10 +97,11 @@ def _side(
             continue
         slots = set(path.slots)
         places = (VertexName(start, at in slots) for at, start in enumerate(path.blocks))
+        start = PathStart.ENTRY if path.start is PathStart.REENTRY else path.start
         record = PathRecord(
             tuple(blocks[place] for place in places),
             tuple(ids[keys[edge]] for edge in path.edges),
-            path.start or PathStart.ENTRY,
+            start or PathStart.ENTRY,
             path.end or PathEnd.EXIT,
         )
         paths.append((record, path.count))

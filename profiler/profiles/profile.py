@@ -143,7 +143,10 @@ class PathCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
         unexecuted: int = 0,  # How many instructions of its last block were not reached
     ) -> PathCount:
         """Return the count of a path of `cfg`."""
-        blocks = [cfg.blocks[block] for block in record.blocks]
+        blocks, start = [cfg.blocks[block] for block in record.blocks], record.start
+        if start is PathStart.ENTRY and record.edges:
+            again = cfg.edges[record.edges[0]].kind is EdgeKind.REENTRY
+            start = PathStart.REENTRY if again else start
         return cls(
             number,
             count,
@@ -154,7 +157,7 @@ class PathCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
             edges,
             inferred,
             shortened,
-            record.start,
+            start,
             record.end,
             record.collapsed,
         )

@@ -11,6 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.engine.silence import EventsLostError
+from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
+from simprof.profiler.graphs.paths import PathStart
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import (
     ContextChoice,
@@ -25,7 +27,7 @@ from simprof.profiler.session.execution import ExecutionOptions, ProgramExecutio
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.passes import Reason, Runs, why
 from simprof.profiler.session.scheme_runs import SchemeRun
-from simprof.profiler.session.session import observe
+from simprof.profiler.session.session import observe, run_program
 from simprof.profiler.session.world import World
 from simprof.simulator.machine.machine import Machine
 
@@ -138,3 +140,19 @@ def test_why_a_program_is_run(observation: Observation) -> None:
 def observation(fixture_elf: Find, guest: GuestOptions) -> Observation:
     """A finished run."""
     return observe(RunRequest(fixture_elf("loops"), guest), [PP])
+
+
+@pytest.mark.parametrize("mode", ["pp", "kiter"])
+def test_paths_where_control_came_back_start_at_a_re_entry(
+    fixture_elf: Find, guest: GuestOptions, mode: str
+) -> None:
+    measured = run_program(RunRequest(fixture_elf("nonlocal"), guest, mode=mode))
+    found = set()
+    for routine in measured.routines:
+        for path in routine.path_counts:
+            kind = routine.edge_counts[path.edges[0]].kind if path.edges else None
+            if kind in ENTRIES:
+                again = kind is EdgeKind.REENTRY
+                assert path.start is (PathStart.REENTRY if again else PathStart.ENTRY)
+                found.add(path.start)
+    assert found == {PathStart.ENTRY, PathStart.REENTRY}
