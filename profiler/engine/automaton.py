@@ -478,7 +478,8 @@ class Automaton:
             self._await_landing(UNKNOWN)
             return
         state, pc, frame = self._states[record.state], record.pc, self._activations.current
-        if resumed_pc == record.npc and self._walker.kind(pc) == TransferKind.NONE:
+        is_inside = pc < state.end and self._walker.kind(pc) == TransferKind.NONE
+        if is_inside and resumed_pc == record.npc:
             # The handler has stepped over the instruction, and the program goes on behind it.
             _, context = self._states.until(record.state, pc, executed=True)
             self._activations.step_over(frame, context.block, pc)

@@ -401,6 +401,29 @@ def test_what_a_handler_skips_has_not_executed() -> None:
     assert player.automaton.counts.unexecuted == 2
 
 
+def test_a_handler_steps_over_what_it_interrupted() -> None:
+    player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
+    player.play(("main", 4))
+    player.interrupt(player.address("main"), 0x9000)
+    player.play(("handler", 2), ("trampoline", 2))
+    player.automaton.signal_returned(player.address("main") + 4)
+    player.play(("main+1", 3), ("loop", 3))
+    assert (player.early(), player.automaton.counts.unexecuted) == ({}, 1)
+    assert player.crossed()["ENTRY>main"] == 1
+
+
+def test_what_comes_between_two_blocks_is_not_stepped_over() -> None:
+    """Nothing of the second block has begun: the handler goes on elsewhere."""
+    player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
+    player.play(("main", 4))
+    player.interrupt(player.address("loop"), 0x9000, between=True)
+    player.play(("handler", 2), ("trampoline", 2))
+    player.automaton.signal_returned(player.address("loop") + 4)
+    player.play(("loop+1", 2))
+    assert (player.early(), player.automaton.counts.unexecuted) == ({"loop": 1}, 0)
+    assert player.missing == [MissingEntry(player.address("loop") + 4, again=True)]
+
+
 def test_a_handler_that_never_returns_leaves_what_it_interrupted_to_end_early() -> None:
     player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
     player.stack_pointer(0x9000)

@@ -146,9 +146,9 @@ class EventPlayer(IndexedGraphs):
             self.automaton.decide(status, int(addresses[at]), int(sizes[at]))
             first = at + 1
 
-    def interrupt(self, pc: int, stack_pointer: int) -> None:
+    def interrupt(self, pc: int, stack_pointer: int, *, between: bool = False) -> None:
         """Report a signal that came before the instruction at `pc`, which is in no delay slot."""
-        self.automaton.signal_delivered(pc, pc + 4, stack_pointer)
+        self.automaton.signal_delivered(pc, pc + 4, stack_pointer, between)
 
     def stack_pointer(self, value: int) -> None:
         """Set %sp, which calls note in their frames."""
