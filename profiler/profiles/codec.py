@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -79,8 +80,8 @@ def is_long_number(error: Exception) -> bool:
 
 
 def written(default: T) -> T:
-    """Return what gives a field a default that is written, too."""
-    return msgspec.field(default_factory=lambda: default)
+    """Return what gives a field a default that is written, too; each value has its own."""
+    return msgspec.field(default_factory=lambda: copy(default))
 
 
 def encode(value: object) -> Any:

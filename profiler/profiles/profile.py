@@ -94,13 +94,13 @@ class BlockCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 class CutBlock(Struct, frozen=True, forbid_unknown_fields=True):
     """Executions of a block that ended within it: by a fault, a signal, or the end of the run.
 
-    Where a signal's handler stepped over an instruction, one ended before it, and behind it one
-    less: the execution went on there.
+    Two say that a signal's handler stepped over an instruction: `count` executions ended before it,
+    and -`count` behind it, as they went on there.
     """
 
     block: int  # Position in `RoutineProfile.block_counts`
     executed: int  # How many of its instructions each of them executed
-    count: int  # How many there were, less those that went on there
+    count: int  # How many there were; negative: how many went on there
 
 
 class PathCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
