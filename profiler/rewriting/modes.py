@@ -80,8 +80,9 @@ class Modes:
         for way in self._ways:
             trial.compare(way, self._original, self._place.run(way), expected)
         result = trial.finish(rewriting)
-        if result.differences and not trial.unlike and self._depends_on_addresses is not None:
-            why = (self._depends_on_addresses, *result.differences)
+        by_addresses = self._depends_on_addresses(trial) if result.differences else None
+        if by_addresses is not None:
+            why = (by_addresses, *result.differences)
             return replace(result, differences=(), not_compared=(*result.not_compared, *why))
         executed = result.executed.get(EMULATOR, result.predicted)
         is_predicted = trial.unforeseen or executed == result.predicted
@@ -92,19 +93,39 @@ class Modes:
         lines = (f"{EMULATOR}: {line}" for line in found)
         return replace(result, differences=(*result.differences, *lines))
 
-    @cached_property
-    def _depends_on_addresses(self) -> str | None:
-        """Say what the original executes with its stack elsewhere; None: always the same.
+    def _depends_on_addresses(self, trial: _Trial) -> str | None:
+        """Say what the original does otherwise with its stack elsewhere; None: always the same.
 
-        Frames of instrumented programs lie elsewhere.
+        Frames of instrumented programs lie elsewhere. That explains what is executed, counted and
+        printed, and no other status or file.
         """
+        if not trial.unlike:
+            return self._way_by_addresses
+        return self._print_by_addresses if trial.prints_otherwise else None
+
+    @cached_property
+    def _lower(self) -> Mapping[int, ObservedRun]:
+        """The original's run with its stack lower, by how many bytes."""
         self._place.put(self._place.original)
-        for lower in _LOWER:
-            found = self._place.run(EMULATOR, lower).instructions
-            if found != (counted := self._original.instructions):
+        return {lower: self._place.run(EMULATOR, lower) for lower in _LOWER}
+
+    @property
+    def _way_by_addresses(self) -> str | None:
+        for lower, run in self._lower.items():
+            if run.instructions != (counted := self._original.instructions):
                 return (
-                    f"control flow depends on addresses: the original executes {found} "
+                    f"control flow depends on addresses: the original executes {run.instructions} "
                     f"instructions with its stack {lower} bytes lower, not {counted}"
+                )
+        return None
+
+    @property
+    def _print_by_addresses(self) -> str | None:
+        for lower, run in self._lower.items():
+            if self._original.prints_otherwise(run):
+                return (
+                    "the output depends on addresses: the original prints something else with its "
+                    f"stack {lower} bytes lower"
                 )
         return None
 
@@ -153,6 +174,7 @@ class _Trial(Struct, dict=True):
     executed: dict[str, int | None] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)  # What differs, a line each
     unlike: list[str] = field(default_factory=list)  # The ways in which it behaved differently
+    prints_otherwise: bool = True  # Whether it only printed something else in each of these
     counters_equal: bool | None = None
 
     @property
@@ -303,6 +325,7 @@ class _Trial(Struct, dict=True):
         difference = original.difference(run)
         if difference is not None:
             self.unlike.append(way)
+            self.prints_otherwise &= original.prints_otherwise(run)
             self.found.append(f"{way}: {difference}{self._cause}")
         if run.counters is None:
             if self.unwritten is None:

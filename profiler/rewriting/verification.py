@@ -56,6 +56,11 @@ class ObservedRun(Struct, frozen=True):
             return f"the file {min(changed)} differs"
         return None
 
+    def prints_otherwise(self, other: ObservedRun) -> bool:
+        """Whether another run ended alike and left the same files, and printed something else."""
+        printed = (self.output, self.errors) != (other.output, other.errors)
+        return printed and (self.status, self.files) == (other.status, other.files)
+
 
 class Left(Struct, frozen=True):
     """A routine that was left alone, why, and how many instructions it executed."""

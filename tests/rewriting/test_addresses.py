@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
@@ -26,7 +27,7 @@ from simprof.profiler.rewriting import qemu
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.instrument import instrument_file
 from simprof.profiler.rewriting.trials import TrialDirectory
-from simprof.profiler.rewriting.verification import EMULATOR, QEMU
+from simprof.profiler.rewriting.verification import EMULATOR, QEMU, ObservedRun
 from tests.support.turns import first
 from tests.support.verifying import check_verified, verified
 
@@ -88,6 +89,37 @@ def test_control_flow_that_depends_on_addresses(compile_c: Compile, tmp_path: Pa
     assert not mode.differences
     assert mode.not_compared[0].startswith("control flow depends on addresses: the original exec")
     assert any("instructions were executed" in line for line in mode.not_compared)
+
+
+PRINTS_ADDRESS = """
+#include <stdio.h>
+static int down(int n) {
+    volatile char kept[40];
+    kept[0] = n;
+    return n ? down(n - 1) + kept[0] : (printf("%p\\n", (void *)kept), 0);
+}
+int main(void) { return down(5) & 0; }
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("width", WIDTHS)
+def test_output_that_has_an_address(compile_c: Compile, tmp_path: Path, width: str) -> None:
+    """Frames are larger under `kblpp`, which keeps words in them, and so lie elsewhere."""
+    built = compile_c(PRINTS_ADDRESS, width=width)
+    (kblpp,) = verified(built, tmp_path, modes=["kblpp"], ways=(EMULATOR,)).modes
+    assert not kblpp.differences
+    assert not kblpp.output_equal
+    assert kblpp.not_compared[0].startswith("the output depends on addresses: the original prints")
+    assert any("its standard output differs" in line for line in kblpp.not_compared)
+
+
+def test_another_status_is_never_explained_by_addresses() -> None:
+    original = ObservedRun(status=0, output="1", errors="", files={}, instructions=9)
+    assert original.prints_otherwise(replace(original, output="2"))
+    assert not original.prints_otherwise(original)
+    assert not original.prints_otherwise(replace(original, output="2", status=139))
+    assert not original.prints_otherwise(replace(original, output="2", files={"a": "1"}))
 
 
 TRAPS = """
