@@ -299,7 +299,10 @@ class _Trial(Struct, dict=True):
             code = self.made.codes[number]
             total += added(code, events.edges, events.block_counts, counters.taken)
             total += counters.hash_instructions
-        sizes = {"trace_bits": self._trace_bits}
+        bits, trace = self._trace_bits, self.made.memory.trace
+        if self.unwritten is not None and trace is not None:
+            bits -= bits % (8 * trace.buffer.size)  # what does not fill a buffer is never written
+        sizes = {"trace_bits": bits}
         return total + self.scheme.definition.code().run_cost(observation.program.machine, sizes)
 
     # -- comparisons

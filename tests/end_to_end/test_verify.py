@@ -217,6 +217,18 @@ def test_flushes_of_a_trace_that_lacks_a_routine(compile_c: Compile, tmp_path: P
     check_verified(result, (EMULATOR,))
 
 
+@pytest.mark.toolchain
+def test_a_trace_whose_end_is_not_written(compile_c: Compile, tmp_path: Path) -> None:
+    """The program ends in code that is left alone: what does not fill a buffer is lost."""
+    built = compile_c(PROGRAMS / "odd.S", ("-nostdlib",), width="v8plus", language="asm")
+    result = verified(built, tmp_path, modes=["bytes", "wpp"], ways=(EMULATOR,))
+    for mode in result.modes:
+        assert "_start" in [left.routine for left in mode.left]
+        assert not mode.differences
+        assert mode.executed[EMULATOR] == mode.predicted
+        assert mode.not_compared[0].startswith("the counters: none are written")
+
+
 # --- random programs
 
 
