@@ -2,14 +2,20 @@
 
     python3 tools/bootstrap.py .venv [EXTRA]
 
-Needs nothing but Python 3.11 or newer with `venv`. Debian ships `venv` without `ensurepip`; then
-the system's pip or `virtualenv` is used, or, where that is allowed, the package `python3-venv`
-is installed. A half-made environment is made anew.
+Needs nothing but Python 3.11 or newer with `venv`. The system's pip puts everything into the
+environment, pip among it; where there is none, `ensurepip` or `virtualenv` gives the environment
+one, or, where that is allowed, the package `python3-venv` is installed. A half-made environment is
+made anew.
+
+What simprof depends on is fetched while its own metadata are built, each of which takes seconds.
+What `dev` has is compiled by all processors at once: pip compiles one file after the other. Without
+it, Python compiles the few files that a command imports.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,10 +40,10 @@ def main(arguments: Sequence[str]) -> int:
             "this Python cannot make virtual environments: install its venv module "
             "(Debian: apt-get install python3-venv) and try again"
         )
-    target = f"{ROOT}[{extra}]" if extra else str(ROOT)
-    install = [str(python(directory)), "-m", "pip", "install", "--quiet", "--editable", target]
-    if subprocess.run(install, env=environment(), check=False).returncode:
-        return fail("pip could not install simprof's dependencies: see its message above")
+    if not install(directory, extra):
+        return fail("pip could not install simprof and its dependencies: see its message above")
+    if extra:
+        compile_packages(directory)
     # Left by installations with setuptools. Python would believe the version that it names.
     shutil.rmtree(ROOT / "simprof.egg-info", ignore_errors=True)
     return 0
@@ -48,21 +54,61 @@ def python(directory: Path) -> Path:
     return directory / "bin" / "python"
 
 
+def pip(directory: Path) -> list[str]:
+    """Return the command that installs into an environment: the system's pip where it can."""
+    if runs([sys.executable, "-m", "pip", "--python", python(directory), "--version"]):
+        return [sys.executable, "-m", "pip", "--python", str(python(directory))]
+    return [str(python(directory)), "-m", "pip"]
+
+
+def install(directory: Path, extra: str) -> bool:
+    """Install simprof, and what it and `extra` depend on; return whether that worked."""
+    command = [*pip(directory), "install", "--quiet", "--no-compile"]
+    own = subprocess.Popen([*command, "--no-deps", "--editable", str(ROOT)], env=environment())
+    others = [*command, "pip", *requirements(extra)]
+    worked = subprocess.run(others, env=environment(), check=False).returncode == 0
+    return own.wait() == 0 and worked
+
+
+def requirements(extra: str) -> list[str]:
+    """Return what simprof depends on, and what one of its extras does, which may name others."""
+    import tomllib  # which older Pythons lack, who are told so
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found, extras = list(project["dependencies"]), [extra] if extra else []
+    for name in extras:  # which grows
+        for line in project["optional-dependencies"][name]:
+            named = re.fullmatch(r"simprof\[(.*)\]", line)
+            if named:
+                extras += named[1].split(",")
+            else:
+                found.append(line)
+    return found
+
+
+def compile_packages(directory: Path) -> None:
+    """Write the bytecode of what is installed, but for the packages' own tests."""
+    # What does not compile is a file that its package does not import.
+    packages = str(directory / "lib")
+    runs([python(directory), "-m", "compileall", "-q", "-j", "0", "-x", "/tests?/", packages])
+
+
 def works(directory: Path) -> bool:
-    """Return whether `directory` holds an environment with a new enough Python and with pip."""
-    if not python(directory).exists():
-        return False
-    probe = f"import sys, pip; sys.exit(sys.version_info < {OLDEST})"
-    done = subprocess.run([python(directory), "-c", probe], capture_output=True, check=False)
-    return done.returncode == 0
+    """Return whether `directory` holds an environment with a new enough Python and a pip."""
+    probe = f"import sys; sys.exit(sys.version_info < {OLDEST})"
+    return (
+        python(directory).exists()
+        and runs([python(directory), "-c", probe])
+        and runs([*pip(directory), "--version"])
+    )
 
 
 def create(directory: Path) -> bool:
     """Make a new environment in one of the possible ways; return whether one worked."""
     ways: tuple[Callable[[Path], bool], ...] = (
+        with_system_pip,
         with_venv,
         with_virtualenv,
-        with_system_pip,
         with_package,
     )
     for way in ways:
@@ -74,23 +120,19 @@ def create(directory: Path) -> bool:
 
 def with_venv(directory: Path) -> bool:
     """Make it as the Python documentation says."""
-    return bool(find_spec("ensurepip")) and quietly([sys.executable, "-m", "venv", str(directory)])
+    return bool(find_spec("ensurepip")) and runs([sys.executable, "-m", "venv", directory])
 
 
 def with_virtualenv(directory: Path) -> bool:
     """Make it with the tool that `venv` descends from."""
-    return bool(find_spec("virtualenv")) and quietly(
-        [sys.executable, "-m", "virtualenv", str(directory)]
-    )
+    return bool(find_spec("virtualenv")) and runs([sys.executable, "-m", "virtualenv", directory])
 
 
 def with_system_pip(directory: Path) -> bool:
-    """Make it without pip, and let the system's pip install one."""
-    if not find_spec("venv") or not find_spec("pip"):
-        return False
-    bare = [sys.executable, "-m", "venv", "--without-pip", str(directory)]
-    add = [sys.executable, "-m", "pip", "--python", str(python(directory)), "install", "pip"]
-    return quietly(bare) and quietly(add)
+    """Make it without pip: the system's installs into it."""
+    return bool(find_spec("venv")) and runs(
+        [sys.executable, "-m", "venv", "--without-pip", directory]
+    )
 
 
 def with_package(directory: Path) -> bool:
@@ -99,16 +141,16 @@ def with_package(directory: Path) -> bool:
         return False
     print("bootstrap: installing python3-venv", file=sys.stderr)
     install = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", "python3-venv"]
-    if not quietly(install):
-        quietly(["apt-get", "-qq", "update"])
-        if not quietly(install):
+    if not runs(install):
+        runs(["apt-get", "-qq", "update"])
+        if not runs(install):
             return False
     # A new process: this one has already learnt that ensurepip is missing.
-    return quietly([sys.executable, "-m", "venv", str(directory)])
+    return runs([sys.executable, "-m", "venv", directory])
 
 
-def quietly(command: Sequence[str]) -> bool:
-    """Run a command; return whether it worked."""
+def runs(command: Sequence[str | Path]) -> bool:
+    """Run a command quietly; return whether it worked."""
     done = subprocess.run(
         command,
         env=environment() | {"DEBIAN_FRONTEND": "noninteractive"},
