@@ -8,8 +8,7 @@ one, or, where that is allowed, the package `python3-venv` is installed. A half-
 made anew.
 
 What simprof depends on is fetched while its own metadata are built, each of which takes seconds.
-What `dev` has is compiled by all processors at once: pip compiles one file after the other. Without
-it, Python compiles the few files that a command imports.
+pip compiles nothing: Python does so with the few files that commands import, when they first do.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ def main(arguments: Sequence[str]) -> int:
         )
     if not install(directory, extra):
         return fail("pip could not install simprof and its dependencies: see its message above")
-    if extra:
-        compile_packages(directory)
     # Left by installations with setuptools. Python would believe the version that it names.
     shutil.rmtree(ROOT / "simprof.egg-info", ignore_errors=True)
     return 0
@@ -84,13 +81,6 @@ def requirements(extra: str) -> list[str]:
             else:
                 found.append(line)
     return found
-
-
-def compile_packages(directory: Path) -> None:
-    """Write the bytecode of what is installed, but for the packages' own tests."""
-    # What does not compile is a file that its package does not import.
-    packages = str(directory / "lib")
-    runs([python(directory), "-m", "compileall", "-q", "-j", "0", "-x", "/tests?/", packages])
 
 
 def works(directory: Path) -> bool:
