@@ -99,8 +99,7 @@ def follow() -> Example:
     invocation = Invocation(request.program, request.arguments, request.selection)
     silent = os.open(os.devnull, os.O_WRONLY)
     with open_world(program, (), replace(request.guest, stdout=silent)) as world:
-        words, _ = world.late_words()
-        recovered = recover(program, words or Discoveries(), Known())
+        recovered = recover(program, Discoveries(), Known())
         planner = Planner(request.setting, saved_profiles(program.sha256))
         schemes = make_schemes(Graphs(recovered, request.selection), [planner])
         execution = execute(world.machine, recovered, schemes, ExecutionOptions())

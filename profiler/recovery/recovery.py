@@ -256,9 +256,6 @@ def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
     return frozenset(map(code.index, pads)) - {-1}
 
 
-START_UP = 500_000  # Instructions after which start-up is surely over
-
-
 # Static programs call indirect functions through stubs (`.iplt`) that their start-up code patches.
 # The graphs need those words, and recovering graphs is the slow part of a short run; so the program
 # first runs up to the first use of late code, uncounted and for as long as start-up can last.

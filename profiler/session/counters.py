@@ -187,21 +187,22 @@ class Counters:
             paths.totals.add(stretch, end.count)
             paths.unfinished[path.block, path.registers, path.last] += end.count
 
-    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
+    def replay(self, schemes: Sequence[SchemeRun]) -> list[SchemeRun]:
         """Derive the counters of schemes that no scheme of the run has the slots of, once.
 
-        Return for each one the routines where that is not possible (see `SegmentReplay`).
+        Return those whose counters do not follow from the segments that were counted
+        (`SegmentReplay`).
         """
         products, self._products = self._products, None  # whose segments are large
         if products is None:
-            return [frozenset(self._events) for _ in schemes]
+            return list(schemes)
         segments = products.segments()
-        left: list[set[int]] = [set() for _ in schemes]
+        follow = list(schemes)
         for routine, events in self._events.items():
             # A large program's segments and its plans under all schemes do not fit side by side.
             product = products.take(routine)
             counted = segments.pop(routine, [])
-            for scheme, lacking in zip(schemes, left, strict=True):
+            for scheme in tuple(follow):
                 plan = scheme.plan(routine)
                 if scheme.slot is None or plan is None or not plan.counts_paths:
                     continue
@@ -209,10 +210,10 @@ class Counters:
                 if product is not None and products.has_histories(routine):
                     paths = _replayed(products, product, counted, events, plan)
                 if paths is None:
-                    lacking.add(routine)
+                    follow.remove(scheme)
                 else:
                     self._paths[routine, scheme.slot] = paths
-        return [frozenset(each) for each in left]
+        return [scheme for scheme in schemes if scheme not in follow]
 
     def __call__(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
         """Return what the counters of `scheme` for routine number `routine` hold."""

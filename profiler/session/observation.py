@@ -198,8 +198,7 @@ class SchemeComparison(Struct, frozen=True):
     # cannot be replayed (`counters.Counters.replay`). The others were given up because the graphs
     # lacked something.
     whole_emulations: int
-    # Why there was more than one run, in order (`passes.Reason`). A short one that shows what the
-    # program loads is among them, though it is no emulation.
+    # Why there was more than one run, in order (`passes.Reason`).
     reasons: tuple[str, ...] = ()
     # Source lines of the program: brief measurements have none of their own.
     lines: LineTable | None = None

@@ -17,7 +17,6 @@ from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import GuestOptions, Phase, RunRequest, report_progress
-from simprof.profiler.session.passes import run_bare
 from simprof.profiler.session.world import World, open_world
 from simprof.profiler.trace.recording_format import (
     RecordedGuest,
@@ -64,9 +63,11 @@ def record_program(request: RunRequest, path: Path) -> RunResult:
         recording = RecordingFile(path, header)
         try:
             report_progress(request.progress, Phase.RUNNING, limit=guest.max_instructions)
-            loaded, result = run_bare(world)
+            machine = world.machine()
+            result, modules = machine.run(), machine.loaded.modules
+            machine.close()
             recording.log(world.host.log)
-            recording.close(_end(world, loaded.modules, result))
+            recording.close(_end(world, modules, result))
         except BaseException:
             recording.discard()
             raise

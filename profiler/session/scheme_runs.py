@@ -41,21 +41,13 @@ class Graphs:
     Raises UsageError if the selection does not fit the program (`SelectedRoutines`).
     """
 
-    def __init__(
-        self,
-        recovered: ProgramGraphs,
-        selection: Selection,
-        routines: frozenset[int] | None = None,  # Numbers of those to which it is limited
-    ) -> None:
+    def __init__(self, recovered: ProgramGraphs, selection: Selection) -> None:
         self.recovered = recovered
-        self._routines = routines
         self._selected = SelectedRoutines(recovered, selection)
         self._taken: dict[int, bool] = {}
 
     def __call__(self, routine: int) -> ControlFlowGraph | None:
         """Return the graph of routine number `routine` if it is selected."""
-        if self._routines is not None and routine not in self._routines:
-            return None
         cfg = self.recovered.routines[routine]
         if routine not in self._taken:
             self._taken[routine] = self._selected.takes(cfg)

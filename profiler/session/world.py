@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.recovery import START_UP, Discoveries, ProgramGraphs, read_words
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
 from simprof.profiler.request.request import GuestOptions
 from simprof.profiler.session.execution import (
     ExecutionOptions,
     ProgramExecution,
-    all_loaded,
     execute,
 )
 from simprof.profiler.session.scheme_runs import SchemeRun
@@ -50,9 +48,7 @@ class World(Struct, frozen=True):
     # The run that was cut short from outside, and that all others are to end like
     ended_by: RunResult | RecordingEnd | None = None
 
-    def machine(
-        self, observer: Observer | None = None, on_late_code: Callable[[], None] | None = None
-    ) -> Machine | LeonMachine:
+    def machine(self, observer: Observer | None = None) -> Machine | LeonMachine:
         """Make a machine that stands at the start of the program."""
         guest = self.guest
         self.host.rewind()
@@ -68,7 +64,6 @@ class World(Struct, frozen=True):
             host=self.host,
             limits=limits,
             observer=observer,
-            on_late_code=on_late_code,
             argv0=guest.argv0_of(self.program.path),
             file_name=guest.file_name_of(self.program.path),
             heap_start=guest.heap_start,
@@ -124,42 +119,6 @@ class World(Struct, frozen=True):
     def untimed(self) -> World:
         """Return a run that takes as long as it takes."""
         return replace(self, guest=replace(self.guest, timeout=None))
-
-    # -- runs that count nothing
-
-    def late_words(self) -> tuple[Discoveries | None, World]:
-        """Run the program up to the first use of code that it writes while it starts.
-
-        Return the words of that code, None if there is none: then it is not run; and the world of
-        the next run.
-        """
-        spans = build_code_image(self.program).deferred
-        if not spans:
-            return None, self
-        words: frozenset[tuple[int, int]] = frozenset()
-
-        def on_late_code() -> None:
-            nonlocal words
-            words = read_words(machine.read, spans)
-            machine.stop_soon(0)
-
-        machine = self.machine(on_late_code=on_late_code)
-        machine.stop_soon(START_UP)
-        result = machine.run()
-        machine.close()
-        # its budget is not the user's, but who asks simprof to end does not ask again
-        is_ended = result.reason in ("timeout", "interrupted")
-        return Discoveries(late_words=words), self.ending_like(result) if is_ended else self
-
-    def loaded_modules(self) -> tuple[Discoveries, RunResult]:
-        """Run the program under no scheme; return what it loads, and how the run ended."""
-        # Most code of a dynamically linked program is in libraries, and graphs of all of it are
-        # needed before anything can be counted.
-        machine = self.machine()
-        result = self._ended(machine.run())
-        loaded = machine.loaded
-        machine.close()
-        return all_loaded(loaded), result
 
 
 @contextmanager

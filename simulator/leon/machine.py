@@ -92,7 +92,7 @@ class LeonMachine(BaseMachine):
     ) -> None:
         super().__init__(program, limits, observer, False, WINDOWS)
         self._shadows = Shadows(self.cpu, self._space, are_supervisors)
-        watched = program, self.cpu, self._space, self._shadows, None
+        watched = program, self.cpu, self._space, self._shadows
         if observer is None:
             self._code = CodeWatch(*watched)
         else:

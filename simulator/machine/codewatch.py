@@ -47,9 +47,8 @@ class LoadedCode(Struct, frozen=True):
 class CodeWatch:
     """Decides about code that the engine is about to translate."""
 
-    # `on_late_code` is called when late code is about to be executed for the first time. Late code
-    # of a dynamically linked program may change. `on_late_block` is called when a block of it is
-    # new or another one than before, and for each block that the program has generated.
+    # Late code of a dynamically linked program may change. `on_late_block` is called when a block
+    # of it is new or another one than before, and for each block that the program has generated.
 
     def __init__(
         self,
@@ -57,7 +56,6 @@ class CodeWatch:
         cpu: Cpu,
         memory: AddressSpace,
         shadows: Shadows,
-        on_late_code: Callable[[], None] | None = None,
         on_late_block: Callable[[CodeBlock], None] = lambda block: None,
     ) -> None:
         self._program = program
@@ -67,7 +65,6 @@ class CodeWatch:
         self._modules: set[Module] = set()
         # Late blocks: (address, size) -> the words that they have had.
         self._versions: dict[tuple[int, int], list[tuple[int, ...]]] = {}
-        self._on_late_code = on_late_code
         self._on_late_block = on_late_block
         self._cpu = cpu
         self._memory = memory
@@ -113,8 +110,6 @@ class CodeWatch:
             if self._is_dynamic:
                 self._note_late(address, code)
                 return
-            if self._on_late_code is not None and not self._late:
-                self._on_late_code()
             for place, word in enumerate(_words(code)):
                 if self._late.setdefault(address + 4 * place, word) != word:
                     raise self._refusal("changes its own code at", address + 4 * place)

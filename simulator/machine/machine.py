@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -68,8 +68,6 @@ class Machine(BaseMachine):
         heap_start: int | None = None,
         seed: int = 0,  # of the program's randomness
         windows: int = 32,  # register windows of the processor (3..32)
-        # Called when late code (`Program.late_code`) is about to be executed for the first time.
-        on_late_code: Callable[[], None] | None = None,
         # Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
         strict: bool = False,
         thread_seed: int = 0,  # decides how the program's threads take turns (`threads.Turns`)
@@ -80,7 +78,7 @@ class Machine(BaseMachine):
         self.signals = SignalState()
         self._contexts = Contexts(self.cpu, self._space, self.signals)
         self._shadows = Shadows(self.cpu, self._space)
-        parts = program, self.cpu, self._space, self._shadows, on_late_code
+        parts = program, self.cpu, self._space, self._shadows
         self._thinning = None
         if observer is None:
             self._code = CodeWatch(*parts)

@@ -178,11 +178,6 @@ class RunResult(Struct, frozen=True):
         """Whether the run ended in a way that is not the program's own."""
         return self.reason in ("budget", "timeout", "interrupted", "refused", "deadlock")
 
-    def ended_like(self, other: RunResult) -> bool:
-        """Whether another run did as much, and ended in the same way."""
-        names = ("status", "reason", "instructions", "system_calls", "last_pc")
-        return all(getattr(self, name) == getattr(other, name) for name in names)
-
 
 class MachineEnding(Struct, frozen=True):
     """How a run ended."""

@@ -39,7 +39,8 @@ def walked(simulated: Simulated, path: Path, directory: Path, seed: int) -> Naiv
     """The profile of all threads, walked one by one; how they took turns is checked, too."""
     run = log_threads(path, directory, seed)
     result = simulated.observation.result
-    assert run.result.ended_like(result)
+    assert run.result.instructions == result.instructions
+    assert (run.result.reason, run.result.last_pc) == (result.reason, result.last_pc)
     assert run.result.threads == result.threads
     executed = [len(thread.pc) for thread in run.threads]
     assert executed == [each.instructions for each in result.threads]

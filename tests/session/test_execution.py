@@ -218,4 +218,4 @@ def test_what_a_history_is_too_long_for_is_counted_in_a_run_of_its_own(
     monkeypatch.setattr(products, "LONGEST_HISTORY", 2)
     observation, compared = observed(path, tmp_path, both)
     assert [plain(each) for each in compared.measurements] == apart
-    assert passes.Reason.COUNTERS in observation.reasons
+    assert observation.reasons == (passes.Reason.PROFILE,)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import cast
 
 import pytest
-from msgspec.structs import replace
 
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
 from simprof.profiler.graphs.paths import PathStart
-from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import (
     ContextChoice,
     GuestOptions,
@@ -24,11 +22,9 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.session import execution, world
 from simprof.profiler.session.execution import ExecutionOptions, ProgramExecution
-from simprof.profiler.session.observation import Observation
-from simprof.profiler.session.passes import Reason, Runs, why
+from simprof.profiler.session.passes import Reason
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe, run_program
-from simprof.profiler.session.world import World
 from simprof.simulator.machine.machine import Machine
 
 Find = Callable[..., Path]
@@ -49,14 +45,12 @@ def guest(tmp_path: Path) -> Iterator[GuestOptions]:
 def reasons(program: Path, guest: GuestOptions, *settings: Setting, **more: object) -> list[str]:
     """Return why a program was run more than once, and check how many runs were whole."""
     observation = observe(RunRequest(program, guest, **more), settings)  # type: ignore[arg-type]
-    again = Reason.EDGE_PROFILE, Reason.COUNTERS
-    whole = 1 + sum(reason in again for reason in observation.reasons)
-    assert observation.whole_runs == whole
-    assert observation.runs == whole + observation.reasons.count(Reason.GRAPHS)
+    assert observation.whole_runs == 1 + observation.reasons.count(Reason.PROFILE)
+    assert observation.runs == 1 + len(observation.reasons)
     return list(observation.reasons)
 
 
-def test_one_run_has_no_reason_but_its_counts(fixture_elf: Find, guest: GuestOptions) -> None:
+def test_one_run_is_enough(fixture_elf: Find, guest: GuestOptions) -> None:
     assert reasons(fixture_elf("loops"), guest, PP, TPP) == []
 
 
@@ -66,11 +60,9 @@ def test_graphs_that_lack_something(fixture_elf: Find, guest: GuestOptions) -> N
 
 @pytest.mark.long
 @pytest.mark.toolchain
-def test_modules_that_only_the_start_up_shows(
-    compile_c: Callable[..., Path], guest: GuestOptions
-) -> None:
+def test_modules_that_only_a_run_shows(compile_c: Callable[..., Path], guest: GuestOptions) -> None:
     source = '#include <stdio.h>\nint main(void) { return puts("modules") < 0; }\n'
-    assert reasons(compile_c(source, static=False), guest, PP)[0] == Reason.START_UP
+    assert reasons(compile_c(source, static=False), guest, PP)[0] == Reason.GRAPHS
 
 
 def test_events_that_are_too_sparse(
@@ -94,52 +86,31 @@ def test_events_that_are_too_sparse(
     expected = observe(RunRequest(fixture_elf("loops"), guest), [PP])
     monkeypatch.setattr(world, "execute", lost_once)
     found = observe(RunRequest(fixture_elf("loops"), guest), [PP])
-    assert (found.reasons, dense) == ((Reason.EVENTS,), [False, True])
+    assert (found.reasons, found.runs, dense) == ((), 1, [False, True])
     assert found.events == expected.events
 
 
-def test_counters_that_a_replay_leaves_out(fixture_elf: Find, guest: GuestOptions) -> None:
-    assert reasons(fixture_elf("loops"), guest, PP, HASHED) == [Reason.COUNTERS]
+def test_counters_that_do_not_follow_from_the_run_that_guides(
+    fixture_elf: Find, guest: GuestOptions
+) -> None:
+    assert reasons(fixture_elf("loops"), guest, PP, HASHED) == [Reason.PROFILE]
 
 
-def test_an_edge_profile_that_schemes_wait_for(fixture_elf: Find, guest: GuestOptions) -> None:
+def test_counts_by_context_of_schemes_that_are_guided(
+    fixture_elf: Find, guest: GuestOptions
+) -> None:
     """What is counted by context is that of schemes which take part in the run."""
     tree = ContextChoice(tree=True)
-    assert reasons(fixture_elf("loops"), guest, TPP, contexts=tree) == [Reason.EDGE_PROFILE]
+    assert reasons(fixture_elf("loops"), guest, TPP, contexts=tree) == [Reason.PROFILE]
 
 
-def test_the_order_of_events(fixture_elf: Find, guest: GuestOptions) -> None:
-    found = reasons(fixture_elf("loops"), guest, PP, BITS, self_check=True)
-    assert found == [Reason.ORDER]
+def test_traces_for_the_self_check_are_no_reason(fixture_elf: Find, guest: GuestOptions) -> None:
+    assert reasons(fixture_elf("loops"), guest, PP, BITS, self_check=True) == []
 
 
 def test_reasons_come_in_order(fixture_elf: Find, guest: GuestOptions) -> None:
-    """A second run of the guided schemes, then a trace."""
     found = reasons(fixture_elf("nonlocal"), guest, HASHED, BITS, self_check=True)
-    assert found == [Reason.GRAPHS, Reason.COUNTERS, Reason.ORDER]
-
-
-def test_why_a_program_is_run(observation: Observation) -> None:
-    """One reason after the other, until there is none."""
-    events = cast(World, None)  # which is not asked
-    runs = Runs(events)
-    assert why(runs) is Reason.START_UP
-    runs = replace(runs, begun=Discoveries())
-    assert why(runs) is Reason.COUNTS
-    assert why(replace(runs, is_lost=True)) is Reason.EVENTS
-    assert why(replace(runs, is_lacking=True)) is Reason.GRAPHS
-    runs = replace(runs, observation=observation)
-    assert why(replace(runs, left_out={HASHED: frozenset({1})})) is Reason.COUNTERS
-    assert why(replace(runs, is_guided=False)) is Reason.EDGE_PROFILE
-    assert why(runs, orders=1) is Reason.ORDER
-    assert why(replace(runs, traces=1), orders=1) is None
-    assert why(runs) is None
-
-
-@pytest.fixture
-def observation(fixture_elf: Find, guest: GuestOptions) -> Observation:
-    """A finished run."""
-    return observe(RunRequest(fixture_elf("loops"), guest), [PP])
+    assert found == [Reason.GRAPHS, Reason.PROFILE]
 
 
 @pytest.mark.parametrize("mode", ["pp", "kiter"])
