@@ -25,8 +25,7 @@ Writer
     A `Generator` writes the code of one kind of action through a `Writer`: what it needs (`Needs`,
     `count_needs`), and which actions have code of one size (`shapes`, of a `CounterAccess`). `asm`
     makes an `Instruction` (operands: `Register`), `CounterLayout` has the counters' addresses,
-    `MachineKind` is the architecture. `Samples`, some made by `samples`, are what the cost model's
-    digest covers.
+    `MachineKind` is the architecture.
 Decoder and reading
     `RoutinePlan.read` makes a `Reading` of `RoutineCounters` (`UnfinishedPath` among them). Plans
     that count paths are `PathDecoder` (paths are `PathRecord`), and `CountersApart` where counters
@@ -54,7 +53,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simprof.profiler.code import shapes
-    from simprof.profiler.code.cost_samples import Samples, samples
     from simprof.profiler.code.layout import CounterLayout
     from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Needs
     from simprof.profiler.code.snippets_paths import count_needs
@@ -133,13 +131,12 @@ __all__ += [
     "WriteTrace",
 ]
 __all__ += ["CounterAccess", "CounterLayout", "Generator", "Instruction", "MachineKind", "Needs"]
-__all__ += ["Register", "Samples", "Writer", "asm", "count_needs", "samples", "shapes"]
+__all__ += ["Register", "Writer", "asm", "count_needs", "shapes"]
 __all__ += ["CountersApart", "GuidedDecoder", "PathDecoder", "PathGuidedDecoder", "Reading"]
 __all__ += ["RoutineCounters", "RoutinePlan"]
 __all__ += ["TraceWriter", "UnfinishedPath"]
 
 _HOMES = {
-    "simprof.profiler.code.cost_samples": "Samples samples",
     "simprof.profiler.code.layout": "CounterLayout",
     "simprof.profiler.code.snippet_parts": "CounterAccess Generator Needs",
     "simprof.profiler.code.writer": "Writer",

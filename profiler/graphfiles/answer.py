@@ -35,7 +35,7 @@ from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.edge_flow import EdgeFlow, definite_flow
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.measures import Attribution
@@ -50,6 +50,7 @@ from simprof.profiler.profiles.profile import (
 )
 from simprof.profiler.profiles.routine_facts import routine_facts
 from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
+from simprof.profiler.schemes.cost_model import this_simprof
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.static import ends

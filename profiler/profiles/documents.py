@@ -22,18 +22,10 @@ VERSIONS: Mapping[str, int] = MappingProxyType({
     "doctor": 2,
 })  # fmt: skip
 
-# Version of the cost model. `schemes.cost_model` takes a second to make it; a test compares.
-COST_MODEL = "1-71ea862066f5"
-
 
 def head(name: str) -> dict[str, object]:
     """Return the first keys of a document of the format `name`."""
     return {"format": f"simprof/{name}", "version": VERSIONS[name], "simprof": OWN_VERSION}
-
-
-def this_simprof() -> Origin:
-    """Return which simprof measures now."""
-    return Origin(OWN_VERSION, COST_MODEL)
 
 
 def result_head(

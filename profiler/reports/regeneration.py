@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator
 
 from simprof.profiler.profiles.codec import encode
-from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import visible
+from simprof.profiler.schemes.cost_model import this_simprof
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.trace.calls import CallProfile
 from simprof.profiler.trace.regeneration import Regenerated

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.reports.display import percent, plural, visible
 from simprof.profiler.request.request import Selection
 from simprof.profiler.rewriting.elsewhere.whole_path import ExecutedSymbol, WholePath
+from simprof.profiler.schemes.cost_model import this_simprof
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.session.observation import planning_options
 

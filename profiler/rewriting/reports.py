@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from simprof.profiler.profiles.documents import result_head, this_simprof
+from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports.display import percent, plural, readable, visible
@@ -29,6 +29,7 @@ from simprof.profiler.reports.tables import (
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.rewriting.verification import WAYS, ModeResult, Verification
+from simprof.profiler.schemes.cost_model import this_simprof
 from simprof.profiler.schemes.mode_options import setting_object
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.observation import planning_options

@@ -11,7 +11,7 @@ planners and code generators are imported inside the functions that it names.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
@@ -29,7 +29,6 @@ from simprof.profiler.request.request import (
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.code.cost_samples import Samples
     from simprof.profiler.code.layout import BufferSlot, CounterLayout
     from simprof.profiler.code.runtime_code import Routines
     from simprof.profiler.code.snippet_parts import Generator
@@ -250,13 +249,7 @@ class SchemeCode(Struct, frozen=True):
     """A scheme's own SPARC code; the code of `plan.plan`'s actions is there already."""
 
     generators: Mapping[type, Generator] = field(default_factory=dict)  # Kind of action -> its code
-    # Kind of action -> the samples that the cost model's digest is made of.
-    samples: Mapping[Any, Sequence[Samples]] = field(default_factory=dict)
     routines: tuple[Routines, ...] = ()  # Run-time routines that the code calls
-    # For a machine, what is counted in these routines, by symbol, as text for the digest.
-    routine_costs: Callable[[MachineKind], Iterator[tuple[str, str]]] = lambda machine: iter(())
-    # Beginning of a run-time routine's symbol -> kinds of own actions whose code may call it.
-    callers: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
     # Instructions that a whole run adds besides snippets, of the run's `sizes`.
     run_cost: Callable[[MachineKind, Mapping[str, int]], int] = lambda machine, sizes: 0
     # Of a routine's plan and the layout of its counters: its slots in buffers, in the order of

@@ -101,10 +101,29 @@ def _entries() -> list[EntryPoint]:
     return sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
 
 
+def home(mode: str) -> str | None:
+    """Return the module that the scheme of `mode` comes from, None if it instruments nothing.
+
+    UsageError if it is of another distribution and cannot be used.
+    """
+    own = next((scheme for scheme in OWN if scheme.mode == mode), None)
+    if (own or definition(mode)).plan is None:
+        return None
+    if own is not None:
+        return own.plan.__module__  # its definition stands beside it
+    return next(entry.module for entry in _entries() if entry.name == mode)
+
+
 @cache
 def brought() -> tuple[str, ...]:
     """Return what tells the versions of other distributions' schemes apart, one text each."""
     return tuple(f"{entry.name} {entry.value} {distribution_of(entry)}" for entry in _entries())
+
+
+def brought_modes() -> tuple[str, ...]:
+    """Return the modes of other distributions' schemes that can be used."""
+    own = {scheme.mode for scheme in OWN}
+    return tuple(scheme.mode for scheme in definitions() if scheme.mode not in own)
 
 
 def tried_modes(by_context: bool = False) -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:

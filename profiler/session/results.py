@@ -35,7 +35,6 @@ from simprof.profiler.plan.decoders import (
     ends_of_paths,
 )
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.documents import this_simprof
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.measures import FlowComparison, Quality, quality
 from simprof.profiler.profiles.profile import (
@@ -55,6 +54,7 @@ from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.request.errors import CounterRoomError
 from simprof.profiler.request.request import ContextChoice, Setting
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.cost_model import this_simprof
 from simprof.profiler.schemes.definition import JUDGE, ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.session.counters import WRAP, RoutineEvents, check_reading
 from simprof.profiler.session.observation import (

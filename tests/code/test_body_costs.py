@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,27 +12,30 @@ from msgspec.structs import replace
 
 from simprof.profiler.code.body_costs import BodyCost, body_cost, measured
 from simprof.profiler.code.codegen import generate
-from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.cost_samples import Samples, sample_contexts, sample_plans, sites
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import FrameState, Site, slots
 from simprof.profiler.code.layout import CounterLayout
 from simprof.profiler.code.places import LayoutRule
-from simprof.profiler.code.pricing import Pricer, routine_cost
+from simprof.profiler.code.pricing import routine_cost
 from simprof.profiler.code.shapes import same
-from simprof.profiler.code.snippet_parts import Generator, Generators
+from simprof.profiler.code.snippet_parts import Generator
 from simprof.profiler.code.writer import Writer, snippet_body
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.cost_model import own_code
+from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.kiter.actions import AddAccumulators
 from simprof.profiler.schemes.pref.actions import CountPreferred
-from simprof.profiler.schemes.registry import generators
+from simprof.profiler.schemes.registry import generators, make_plan, planned_modes, pricer
 from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import AssemblyError
 from simprof.simulator.isa.effects import ALL, CC
+from tests.support.action_samples import SAMPLES, accesses
 from tests.support.figures import named
 
+Find = Callable[..., Path]
 LIMITS = (
     *(0, 1, 255, 256, 1023, 1024, 4095, 4096, 4097, 5000, 1 << 20, (1 << 20) + 1),
     *((1 << 31) - 1, 1 << 31, (1 << 32) + 5, 7 << 40, -1, -4096, -4097, -(1 << 20)),
@@ -39,7 +43,7 @@ LIMITS = (
 CONSTANTS = ("constant", "start", "value", "bits", "number", "counter", "index")
 SHIFTS = (0, 1, 3, 12, 13, 14, 31)
 """Numbers of bits that a `CountPreferred` shifts or masks by."""
-ROUNDS = 12
+ROUNDS = 4
 
 
 def varied(action: Action, chance: random.Random) -> Action:
@@ -76,23 +80,17 @@ def random_site(context: RoutineContext, paths: int, chance: random.Random) -> S
 def cases(machine: MachineKind, seed: int) -> Iterator[tuple[tuple[Action, ...], Any, Site]]:
     """Yield pieces of code of every kind of action, with their places."""
     chance = random.Random(seed)
-    for code in own_code():
-        for groups in code.samples.values():
-            for group in groups:
-                yield from group_cases(machine, group, code.generators, chance)
-
-
-def group_cases(
-    machine: MachineKind, group: Samples, own: Generators, chance: random.Random
-) -> Iterator[tuple[tuple[Action, ...], Any, Site]]:
-    for access, _ in sites(machine, group, own):
-        low = chance.choice((0, 8, 1020))
-        layout = replace(access.layout, named=access.layout.named + low)
-        placed = replace(access, layout=layout)
-        for _ in range(ROUNDS):
-            action = varied(chance.choice(group.actions), chance)
-            more = (action,) if chance.random() < 0.7 else (action, chance.choice(group.actions))
-            yield more, placed, random_site(access.context, placed.path_mask, chance)
+    for sample in SAMPLES:
+        for access in accesses(machine, sample):
+            low = chance.choice((0, 8, 1020))
+            layout = replace(access.layout, named=access.layout.named + low)
+            placed = replace(access, layout=layout)
+            for action in sample.actions:
+                for _ in range(ROUNDS):
+                    actions: tuple[Action, ...] = (varied(action, chance),)
+                    if chance.random() < 0.3:
+                        actions += (chance.choice(sample.actions),)
+                    yield actions, placed, random_site(access.context, placed.path_mask, chance)
 
 
 def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> object:
@@ -113,17 +111,19 @@ def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
         expected = outcome(snippet_body, actions, access, site)
         assert outcome(body_cost, actions, access, site) == expected, (actions, access, site)
         kinds.update(type(action) for action in actions if expected != "no code")
-    assert len(kinds) > 15
+    assert kinds == {kind for mode in planned_modes() for kind in generators(mode)}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("machine", MachineKind)
-def test_a_routine_costs_what_its_code_does(machine: MachineKind) -> None:
-    recovered, contexts = sample_contexts(machine)
-    for number, cfg in enumerate(recovered.routines):
-        for plan in sample_plans(len(cfg.edges), len(cfg.blocks)):
-            code = Pricer(generators("pp")).code(cfg, plan, (), contexts.of(number))
-            cost = Pricer(generators("pp")).cost(cfg, plan, (), contexts.of(number))
+@pytest.mark.parametrize("build", ["v9", "v8plus", "v8"])
+def test_a_routine_costs_what_its_code_does(fixture_elf: Find, build: str) -> None:
+    recovered = recover(load(fixture_elf("loops", build)))
+    contexts = ProgramContexts(recovered)
+    for mode in ("pp", "kiter", "qpt", "bittrace", "witness", "wpp", "naive"):
+        for number, cfg in enumerate(recovered.routines):
+            plan = make_plan(cfg, mode, SchemeOptions()).plan
+            code = pricer(mode, SchemeOptions()).code(cfg, plan, (), contexts.of(number))
+            cost = pricer(mode, SchemeOptions()).cost(cfg, plan, (), contexts.of(number))
             assert (cost.count, cost.code_bytes) == (code.count, code.code_bytes)
             assert cost.path_register == code.path_register
             for costs, snippets in (

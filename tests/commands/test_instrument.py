@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.profiles.documents import COST_MODEL, head
+from simprof.profiler.profiles.documents import head
+from simprof.profiler.schemes.cost_model import own_cost_version
 from tests.conftest import EMULATORS
 from tests.support.cli_run import WIDTHS, simprof
 from tests.support.random_programs import program
@@ -168,7 +169,7 @@ def test_what_was_done_as_json(
     program = found.pop("program")
     assert (program["file"], len(program["sha256"])) == (str(original), 64)
     assert (found["options"]["path_limit"], "cold" in found.pop("options")) == (100_000_000, False)
-    assert found.pop("measured_by")["cost_model"] == COST_MODEL
+    assert found.pop("measured_by")["cost_model"] == own_cost_version()
     assert found == {
         **head("instrument"),
         "input_sha256": None,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
@@ -15,14 +18,10 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler import cli
-from simprof.profiler.code import snippets_paths
-from simprof.profiler.code.snippet_parts import Generator
-from simprof.profiler.code.writer import Writer
 from simprof.profiler.experiments.regress import file as regress_file
 from simprof.profiler.experiments.regress import regress
 from simprof.profiler.experiments.regress.causes import (
     PlanChange,
-    cost_changes,
     place_text,
     plan_text,
 )
@@ -47,7 +46,6 @@ from simprof.profiler.experiments.reports import regress as reports
 from simprof.profiler.experiments.suites.suite import NO_INPUT
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import uniform
-from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.request.request import (
     CodeLayout,
     Phase,
@@ -57,11 +55,9 @@ from simprof.profiler.request.request import (
     Setting,
 )
 from simprof.profiler.request.weights import Weights
-from simprof.profiler.schemes import cost_model, registry
 from simprof.profiler.schemes.qpt import planner as qpt
 from simprof.simulator.binary.program import LineTable, Range, SourceLine
 from simprof.simulator.errors import UsageError
-from simprof.simulator.isa import assembler as asm
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "fixtures/bin"
@@ -86,7 +82,7 @@ def routine(name: str = "main", address: int = 0x1000, **changes: Any) -> Baseli
 def baseline(**metrics: int) -> Baseline:
     """A baseline of one run under one setting."""
     counts = {"base": 1000, "added": 100, "counts.edge_increments": 25, **metrics}
-    result = SettingResult(counts, ("CountEdge",), (routine(), routine("leaf", 0x2000)))
+    result = SettingResult(counts, (routine(), routine("leaf", 0x2000)))
     run = BaselineRun(
         {"file": "a.elf", "sha256": "0" * 64, "compiler": "GCC 12", "machine": "sparcv9"},
         {"arguments": ("x", "\udcff"), "argv0": "a.elf", "stdin": "", "max_instructions": None},
@@ -94,8 +90,8 @@ def baseline(**metrics: int) -> Baseline:
         {"qpt2": result},
     )
     settings = {"qpt2": {"mode": "qpt2", "weights": "heuristic"}}
-    costs = {"generation": "1", "snippet CountEdge": "d1", "snippet CountPath": "d2"}
-    return Baseline({"simprof": "1", "unicorn": "2"}, costs, settings, {"a.elf": run})
+    tool = {"simprof": "1", "unicorn": "2"}
+    return Baseline(tool, {"qpt2": "2-d1"}, settings, {"a.elf": run})
 
 
 def with_run(old: Baseline, **changes: Any) -> Baseline:
@@ -133,7 +129,8 @@ def test_a_file_holds_a_baseline() -> None:
     text = regress_file.to_text(baseline())
     assert regress_file.from_text(text, "b") == baseline()
     lines = text.splitlines()
-    assert (lines[0], lines[-1]) == ("simprof-baseline 1", "end")
+    assert (lines[0], lines[-1]) == ("simprof-baseline 2", "end")
+    assert '["cost", "code of mode qpt2", "2-d1"]' in lines
     assert '["run", "a.elf", "count", "qpt2", "added", 100]' in lines
     facts = [json.loads(line) for line in lines[1:-1]]
     assert len({json.dumps(fact[:-1]) for fact in facts}) == len(facts)
@@ -165,6 +162,7 @@ def damages() -> Iterator[tuple[str, str]]:
     lines = text.splitlines()
     line = next(x for x in lines if '"added", 100' in x)
     place = next(x for x in lines if '"routine"' in x)
+    cost = next(x for x in lines if '"cost"' in x)
     replaced = {
         "a word for a number": (line, line.replace("100", '"100"')),
         "true for a number": (line, line.replace("100", "true")),
@@ -180,15 +178,18 @@ def damages() -> Iterator[tuple[str, str]]:
         "another setting": (line, line.replace("qpt2", "pp")),
         "an address": (place, place.replace("0x1000", "main")),
         "a place": (place, place.replace("0>8=aaaa", "0>8")),
+        "the cost of a mode without a setting": (cost, cost.replace("qpt2", "pp")),
+        "the cost of something else": (cost, cost.replace("code of mode", "snippet")),
+        "no cost": (f"{cost}\n", ""),
         "no graph": (place, place.replace('"graph": "g1", ', "")),
     }
     yield from ((name, text.replace(*change)) for name, change in replaced.items())
     yield "cut short", "\n".join(lines[:-1]) + "\n"
     yield "cut in a line", text[: len(text) // 2]
     yield "something behind", f"{text}more\n"
-    yield "nothing", "simprof-baseline 1\nend\n"
-    yield "header alone", "simprof-baseline 1"
-    yield "another version", text.replace("baseline 1", "baseline 9")
+    yield "nothing", "simprof-baseline 2\nend\n"
+    yield "header alone", "simprof-baseline 2"
+    yield "another version", text.replace("baseline 2", "baseline 9")
     yield "empty", ""
     yield "another file", "\x7fELF\n"
 
@@ -211,8 +212,8 @@ def test_every_lost_line_is_noticed() -> None:
     lines = regress_file.to_text(baseline()).splitlines(keepends=True)
     for number in range(len(lines)):
         text = "".join(lines[:number] + lines[number + 1 :])
-        if '"max_instructions", null' in lines[number] or "CountPath" in lines[number]:
-            continue  # what is not there is none; no plan here counts paths
+        if '"max_instructions", null' in lines[number]:
+            continue  # what is not there is none
         try:
             found = regress_file.from_text(text, "b")
         except UsageError:
@@ -308,10 +309,10 @@ def test_what_is_recorded_explains() -> None:
     )
     found = only(compared(old, replace(new, tool={"simprof": "2", "unicorn": "3"})))
     assert kinds(found) == ["simprof", "emulator"]
-    costs = dict(old.costs) | {"snippet CountEdge": "other", "snippet CountPath": "other"}
-    found = only(compared(old, replace(new, costs=costs)))
+    found = only(compared(old, replace(new, costs={"qpt2": "2-d2"})))
     assert kinds(found) == ["cost model"]
-    assert found.causes[0].details == ("snippet CountEdge",)  # no plan counts paths here
+    assert found.causes[0].text == "code of mode qpt2: its source files changed"
+    assert found.causes[0].details == ("version 2-d1 -> 2-d2",)
     settings = {"qpt2": {"mode": "qpt2", "weights": "uniform"}}
     found = only(compared(old, replace(new, settings=settings)))
     assert kinds(found) == ["setting"]
@@ -364,19 +365,16 @@ def test_places_in_words() -> None:
     assert plan_text(PlanChange((), (), ())) == "other tables of counters"
 
 
-def test_cost_parts_that_come_or_go() -> None:
-    assert list(cost_changes({"a": "1", "b": "1"}, {"b": "2", "c": "1"})) == [
-        "a (gone)",
-        "b",
-        "c (new)",
-    ]
-    new = {"routine hash_count": "1", "routine logsrc": "1", "placement": "1", "generation": "2"}
-    assert list(cost_changes({}, new, ["CountPath"])) == [
-        "generation (new)",
-        "placement (new)",
-        "routine hash_count (new)",
-    ]
-    assert list(cost_changes({}, new, [])) == ["generation (new)"]
+def test_a_baseline_of_an_older_simprof_is_refused_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "b"
+    path.write_text('simprof-baseline 1\n["cost", "snippet CountEdge", "c8e8c06a1013"]\nend\n')
+    assert cli.run(["regress", "check", str(path)]) == 125
+    assert capsys.readouterr().err == (
+        f"simprof: {path} is a baseline of version 1, this simprof reads version 2: record it "
+        "again\n"
+    )
 
 
 # --- programs
@@ -471,34 +469,47 @@ def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPa
     assert "no longer on +0x" in line
 
 
-def test_one_instruction_of_a_snippet_is_caught(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = recorded(place, PP, QPT2)
-    plain = snippets_paths.GENERATORS[CountEdge]
+def test_one_instruction_of_a_scheme_is_caught(place: Path) -> None:
+    """`check` names the mode whose files changed, and no other."""
+    source = (ROOT / "fixtures/example_scheme/heads_scheme.py").read_text()
+    info = place / "simprof_heads-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simprof-heads\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[simprof.schemes]\nheads = heads_scheme:HEADS\n")
+    module = place / "heads_scheme.py"
+    module.write_text(source)
 
-    def longer(writer: Writer, action: CountEdge) -> None:
-        plain.write(writer, action)
-        writer.emit(asm.nop())
+    def simprof(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "simprof", "regress", *words],
+            env={**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{ROOT}", "COLUMNS": "200"},
+            capture_output=True, text=True, check=False, cwd=place,
+        )  # fmt: skip
 
-    changed = {**snippets_paths.GENERATORS, CountEdge: Generator(longer, plain.needs)}
-    monkeypatch.setattr(snippets_paths, "GENERATORS", changed)
-    monkeypatch.setattr(cost_model, "GENERATORS", changed)
-    monkeypatch.setattr(registry, "generators", lambda mode: changed)
-    monkeypatch.setattr(regress, "cost_model", cost_model.make_cost_model)
-    found = again(old, place)
-    assert found.status == 1
-    edges = found.runs[0].settings[1]
-    assert edges.name == "qpt2"
-    (cause,) = edges.causes
-    assert cause.kind == "cost model"
-    assert cause.details == ("placement", "snippet CountEdge")
-    moved = {each.metric: each for each in edges.differences}
-    increments = old.runs["loops.elf"].results["qpt2"].metrics["counts.edge_increments"]
-    added = moved["added"]
-    assert isinstance(added.new, int)
-    assert isinstance(added.old, int)
-    assert added.new - added.old == increments
+    recorded = simprof("record", "--mode=pp,heads", "-o", "b", "loops.elf")
+    assert recorded.returncode == 0, recorded.stderr
+    same = simprof("check", "b")
+    assert (same.returncode, "code of mode" in same.stdout) == (0, False)
+    # A byte that changes no count, which is said and is no change; then an instruction
+    module.write_text(f"{source}\n")
+    note = simprof("check", "b")
+    assert note.returncode == 0
+    assert "note: cost model: code of mode heads: its source files changed" in note.stdout
+    last = '        asm.load("ld", base, address & 0x3FF, value),\n'
+    assert source.count(last) == 1
+    module.write_text(source.replace(last, f"{last}        asm.nop(),\n"))
+    found = simprof("check", "b", "--json", "-")
+    assert found.returncode == 1
+    (run,) = json.loads(found.stdout)["runs"]
+    states = {each["name"]: each for each in run["settings"]}
+    assert (states["pp"]["state"], states["pp"]["causes"]) == ("same", [])
+    (cause,) = states["heads"]["causes"]
+    assert (cause["kind"], cause["text"]) == (
+        "cost model", "code of mode heads: its source files changed",
+    )  # fmt: skip
+    moved = {each["metric"]: each for each in states["heads"]["differences"]}
+    old = regress_file.load(place / "b").runs["loops.elf"].results["heads"].metrics
+    assert moved["added"]["now"] - moved["added"]["baseline"] == old["counts.edge_increments"] > 0
     assert set(moved) == {"added", "sizes.code_bytes"}
 
 

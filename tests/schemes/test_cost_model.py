@@ -1,172 +1,203 @@
-"""The cost model's version: equal for equal code, another one for one instruction more."""
+"""Versions of what instructions cost: they change with the files that make a mode's code."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from simprof.profiler.code import places
-from simprof.profiler.code.codegen import RoutineCode
-from simprof.profiler.code.cost_samples import sites
-from simprof.profiler.code.hash_routine import hash_routine, hash_routines
-from simprof.profiler.code.pricing import Pricer
-from simprof.profiler.code.snippet_parts import Body, Generator
-from simprof.profiler.code.writer import Writer, snippet_body
-from simprof.profiler.schemes import cost_model as schemes_cost_model
-from simprof.profiler.schemes.cost_model import CostModel, cost_model, make_cost_model, own_code
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.cost_model import (
+    GENERATION,
+    cost_version,
+    files_of,
+    own_cost_version,
+)
 from simprof.profiler.schemes.definition import SchemeCode
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Item
+from tests.conftest import ROOT
 from tests.support.turns import first
 
-CODES = own_code()
-OWN = [kind for code in CODES for kind in code.generators]
-ROUTINES = [(k, n) for k, code in enumerate(CODES) for n in range(len(code.routines))]
+OWN = [scheme.mode for scheme in registry.OWN]
+WITH_CODE = {*OWN} - {"edges"}
+TRACES = {"witness", "bits", "bytes", "block-trace"}
+PRINT = """
+import json
+from simprof.profiler.experiments.cells.provenance import engine_digest
+from simprof.profiler.schemes import cost_model, registry
+versions = {mode: cost_model.cost_version(mode) for mode in registry.modes()}
+versions["all"] = cost_model.own_cost_version()
+print(json.dumps([cost_model.__file__, engine_digest(), versions]))
+"""
+Versions = dict[str, str]
 
 
-def with_code(number: int, **changes: Any) -> tuple[SchemeCode, ...]:
-    """Return all code with something else in place `number`."""
-    return (*CODES[:number], replace(CODES[number], **changes), *CODES[number + 1 :])
+def printed(*places: Path) -> tuple[Path, str, Versions]:
+    """Return what a process says that finds modules in some places: all versions, by mode."""
+    path = os.pathsep.join(map(str, places))
+    done = subprocess.run(
+        [sys.executable, "-c", PRINT], env={**os.environ, "PYTHONPATH": path},
+        capture_output=True, text=True, check=True, cwd=places[0],
+    )  # fmt: skip
+    file, engine, versions = json.loads(done.stdout)
+    return Path(file), engine, versions
+
+
+def of_copy(root: Path) -> Versions:
+    """Return the versions of the simprof in a directory."""
+    file, _, versions = printed(root)
+    assert file.is_relative_to(root)
+    return versions
+
+
+def copied(root: Path) -> Path:
+    """Copy the sources of simprof, linked as in a checkout."""
+    without = shutil.ignore_patterns("__pycache__", "*.html", "*.so", "vendor")
+    for package in ("simprof", "profiler", "simulator"):
+        shutil.copytree(ROOT / package, root / package, symlinks=True, ignore=without)
+    return root
 
 
 @pytest.fixture(scope="module")
-def model() -> CostModel:
-    """The cost model as it is."""
-    return make_cost_model()
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(tmp_path_factory.mktemp("original"))
 
 
-def changed(old: CostModel, new: CostModel) -> set[str]:
-    """Names of the parts that differ; the versions differ just where some do."""
-    assert set(old.parts) == set(new.parts)
-    found = {part for part in old.parts if old.parts[part] != new.parts[part]}
-    assert (old.version != new.version) == bool(found)
-    return found
+@pytest.fixture(scope="module")
+def versions(original: Path) -> Versions:
+    return of_copy(original)
 
 
-@pytest.mark.long
-def test_it_is_the_same_in_every_process(model: CostModel) -> None:
-    code = (
-        "from simprof.profiler.schemes.cost_model import cost_model as m\n"
-        "print(m().version, m().digest)"
-    )
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.split() == [model.version, model.digest]
-    assert cost_model() == model
+def changed(old: Versions, new: Versions) -> set[str]:
+    """Return the modes whose versions differ."""
+    assert old.keys() == new.keys()
+    return {mode for mode in old if old[mode] != new[mode]}
 
 
-def test_every_kind_of_action_has_samples() -> None:
-    for code in CODES:
-        assert set(code.generators) == set(code.samples)
-
-
-@pytest.mark.parametrize("kind", OWN, ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("machine", MachineKind)
-def test_all_samples_can_be_generated(kind: type, machine: MachineKind) -> None:
-    bodies = [
-        snippet_body((action,), access, site)
-        for code in CODES
-        for group in code.samples.get(kind, ())
-        for action in group.actions
-        for access, site in sites(machine, group, code.generators)
-    ]
-    assert sum(bool(body.instructions) for body in bodies) > len(bodies) // 2
-
-
-def with_nop(generator: Generator) -> Generator:
-    """The generator with an instruction more."""
-
-    def write(writer: Writer, action: object) -> None:
-        generator.write(writer, action)
-        writer.emit(asm.nop())
-
-    return Generator(write, generator.needs)
-
-
-@pytest.mark.parametrize("kind", first(2, OWN[::2]), ids=lambda kind: kind.__name__)
-def test_one_instruction_of_one_snippet_changes_its_part(kind: type, model: CostModel) -> None:
-    number = next(k for k, code in enumerate(CODES) if kind in code.generators)
-    generators = CODES[number].generators
-    longer = {**generators, kind: with_nop(generators[kind])}
-    found = changed(model, make_cost_model(with_code(number, generators=longer)))
-    assert found - {"placement"} == {f"snippet {kind.__name__}"}
-    in_plans = kind.__name__ in ("CountEdge", "CountPath", "SetRegister")
-    assert ("placement" in found) == in_plans
-
-
-@pytest.mark.parametrize(("code", "number"), first(2, ROUTINES))
-def test_one_instruction_of_a_routine_changes_its_part(
-    code: int, number: int, model: CostModel
+def test_versions_are_those_of_the_files_wherever_they_are(
+    tmp_path: Path, versions: Versions
 ) -> None:
-    routines = CODES[code].routines
-    old = routines[number]
-
-    def longer(machine: MachineKind) -> tuple[Item, ...]:
-        return (*old(machine), asm.nop())
-
-    routines = tuple(longer if k == number else routine for k, routine in enumerate(routines))
-    (part,) = changed(model, make_cost_model(with_code(code, routines=routines)))
-    assert part.startswith("routine ")
-
-
-def test_a_word_of_a_routine_changes_its_part(model: CostModel) -> None:
-    def other(machine: MachineKind) -> Sequence[Item]:
-        first = len(hash_routine(machine, False))
-        items = hash_routines(machine)
-        return (*items[: first - 2], asm.retl(), *items[first - 1 :])
-
-    routines = (other,)
-    assert changed(model, make_cost_model(with_code(0, routines=routines))) == {
-        "routine hash_count"
-    }
+    """In a checkout, in a copy of it, and where a wheel is unpacked."""
+    here = {mode: cost_version(mode) for mode in OWN}
+    assert {**here, "all": own_cost_version()} == versions
+    unpacked = tmp_path / "deep" / "site-packages"
+    (copied(tmp_path / "tree") / "simprof/profiler").unlink()
+    (tmp_path / "tree/simprof/simulator").unlink()
+    shutil.move(tmp_path / "tree/simprof", unpacked / "simprof")
+    for package in ("profiler", "simulator"):
+        shutil.move(tmp_path / "tree" / package, unpacked / "simprof" / package)
+    assert of_copy(unpacked) == versions
 
 
-def test_where_code_goes_is_a_part(model: CostModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "_choose", lambda stubs, *_: stubs[0])
-    assert changed(model, make_cost_model()) == {"placement"}
+def test_a_version_says_its_generation(versions: Versions) -> None:
+    for version in versions.values():
+        generation, _, digest = version.partition("-")
+        assert int(generation) == GENERATION
+        assert len(digest) == 12
+        assert set(digest) <= set("0123456789abcdef")
+    assert len(set(versions.values())) > 10
 
 
-def test_what_conditional_parts_cost_is_in_their_snippets_part(
-    model: CostModel, monkeypatch: pytest.MonkeyPatch
+CHANGES = {
+    "profiler/code/writer.py": WITH_CODE,
+    "profiler/schemes/tpp/code.py": {"tpp", "ppp"},  # which takes its code from there
+    "profiler/schemes/kiter/placement.py": {"kiter"},
+    "profiler/schemes/tracing/flush.py": {*TRACES, "wpp", "pap"},
+    "simulator/isa/assembler.py": WITH_CODE,
+    "simulator/isa/effects.py": WITH_CODE,
+    "profiler/schemes/pp/planner.py": {"pp", "kblpp", "wpp", "pref"},
+    "profiler/schemes/sampling/__init__.py": {"sampled", "pep"},
+    "profiler/schemes/registry.py": set[str](),
+    "profiler/reports/run_text.py": set[str](),
+    "profiler/engine/lowering.py": set[str](),
+}
+
+
+@pytest.mark.parametrize(("file", "modes"), first(3, CHANGES.items()))
+def test_a_byte_of_a_file_changes_the_modes_whose_code_it_makes(
+    file: str, modes: set[str], original: Path, versions: Versions
 ) -> None:
-    """The same instructions, of which one more is executed where the condition holds."""
-
-    def dearer(*arguments: Any) -> Body:
-        body = snippet_body(*arguments)
-        dearer = tuple(cost + 1 for cost in body.taken_costs)
-        return replace(body, taken_costs=dearer)
-
-    monkeypatch.setattr(schemes_cost_model, "snippet_body", dearer)
-    found = changed(model, make_cost_model())
-    assert {"snippet CountIterations", "snippet WriteTrace"} <= found
-    assert not found & {"snippet CountPath", "placement", "conditions"}
+    path = original / file
+    content = path.read_bytes()
+    path.write_bytes(content + b"\n")
+    try:
+        found = of_copy(original)
+    finally:
+        path.write_bytes(content)
+    assert changed(versions, found) == modes | ({"all"} if modes else set())
 
 
-def test_what_conditional_parts_cost_is_in_the_placements_part(
-    model: CostModel, monkeypatch: pytest.MonkeyPatch
+def test_files_that_come_go_or_are_called_otherwise_change_versions(tmp_path: Path) -> None:
+    root = copied(tmp_path)
+    kiter = root / "profiler/schemes/kiter"
+    (kiter / "notes.txt").write_text("no code")
+    (kiter / "data").mkdir()
+    old = of_copy(root)
+    assert cost_version("kiter") == old["kiter"]
+    (kiter / "data" / "more.py").write_text("X = 1\n")
+    with_more = of_copy(root)
+    assert changed(old, with_more) == {"kiter", "all"}
+    (kiter / "data" / "more.py").rename(kiter / "data" / "other.py")
+    assert changed(with_more, of_copy(root)) == {"kiter", "all"}
+
+
+def test_all_that_writes_a_modes_code_is_in_its_version() -> None:
+    """Generators and run-time routines come from modules whose files the version is made of."""
+    for mode in WITH_CODE:
+        code = registry.definition(mode).code()
+        makers: list[Any] = [each.write for each in registry.generators(mode).values()]
+        makers += [*code.routines, code.run_cost, code.slots]
+        modules = {maker.__module__ for maker in makers} - {SchemeCode.__module__}  # its defaults
+        names = {f"{module.replace('.', '/')}.py" for module in modules}
+        assert names <= files_of(mode).keys()
+
+
+SCHEME = """
+from simprof.schemes import SchemeDefinition
+SCHEME = SchemeDefinition(mode={0!r}, description="x", plan=lambda order: None)
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Callable[[str, str, str], Path]:
+    """Install a scheme of another distribution in a module; the result is its place."""
+
+    def install(mode: str, module: str, source: str) -> Path:
+        info = tmp_path / "site" / f"lab_{mode}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: lab-{mode}\nVersion: 1.0\n")
+        entry = f"[{registry.GROUP}]\n{mode} = {module}:SCHEME\n"
+        (info / "entry_points.txt").write_text(entry)
+        file = tmp_path / "site" / f"{module.replace('.', '/')}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source.format(mode))
+        return file
+
+    return install
+
+
+def test_schemes_of_other_distributions_have_versions_of_their_files(
+    installed: Callable[[str, str, str], Path], tmp_path: Path, versions: Versions
 ) -> None:
-    """In whole routines, too: there the price of each snippet is digested once more."""
-    correct = Pricer.code
-
-    def dearer(self: Pricer, *arguments: Any) -> RoutineCode:
-        code = correct(self, *arguments)
-        snippets = {
-            e: replace(s, taken_costs=(*s.taken_costs, 1)) for e, s in code.snippets.items()
-        }
-        return replace(code, snippets=snippets)
-
-    monkeypatch.setattr(Pricer, "code", dearer)
-    assert changed(model, make_cost_model()) == {"placement"}
+    """A module of its own, and one in a package, whose other modules are the scheme's too."""
+    module = installed("alone", "lab_alone", SCHEME)
+    package = installed("packed", "lab.schemes.packed", SCHEME).parent
+    (package / "code.py").write_text("X = 1\n")
+    (package.parent / "other.py").write_text("X = 1\n")
+    site = tmp_path / "site", ROOT
+    _, engine, old = printed(*site)
+    assert {mode: old[mode] for mode in versions} == versions
+    (package.parent / "other.py").write_text("X = 2\n")
+    assert printed(*site)[1:] == (engine, old)
+    for file, mode in ((module, "alone"), (package / "code.py", "packed")):
+        file.write_text(f"{file.read_text()}\n")
+        _, changed_engine, new = printed(*site)
+        assert changed(old, new) == {mode}
+        assert changed_engine != engine  # so that stored cells are not taken for new ones
+        old, engine = new, changed_engine

@@ -23,8 +23,8 @@ from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import GuestOptions
-from simprof.profiler.schemes.cost_model import cost_model
-from simprof.profiler.schemes.registry import brought
+from simprof.profiler.schemes.cost_model import cost_version, own_cost_version
+from simprof.profiler.schemes.registry import brought, brought_modes
 from simprof.profiler.trace.recording_format import Recording, RecordingHeader
 from simprof.simulator.errors import UsageError
 
@@ -59,13 +59,14 @@ class Versions(Struct, frozen=True):
 @cache
 def versions() -> Versions:
     """Return those of this simprof."""
-    return Versions(OWN_VERSION, engine_digest(), cost_model().version)
+    return Versions(OWN_VERSION, engine_digest(), own_cost_version())
 
 
 @cache
 def engine_digest() -> str:
     """Return a digest of the code that makes results, and of what other distributions bring."""
-    return _code_digest(_PATTERNS, brought())
+    # Versions of their modes, too: a scheme that somebody works on keeps that of its distribution.
+    return _code_digest(_PATTERNS, (*brought(), *map(cost_version, brought_modes())))
 
 
 @cache

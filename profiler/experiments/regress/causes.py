@@ -1,7 +1,8 @@
 """What can explain that counts differ between two baselines.
 
-Counts follow from the program, its input, simprof with its emulator and cost model, the setting,
-and the plans. A `ChangeCause` names one of these that is not what it was.
+Counts follow from the program, its input, simprof with its emulator, the source files that make
+the code of a mode, the setting, and the plans. A `ChangeCause` names one of these that is not what
+it was.
 
 Beside the causes: the routines that differ, in their counts, graph, plan or register.
 """
@@ -16,6 +17,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from simprof.profiler.experiments.regress.file import (
+    CODE,
     Baseline,
     BaselineRoutine,
     BaselineRun,
@@ -24,7 +26,6 @@ from simprof.profiler.experiments.regress.file import (
     SettingResult,
 )
 from simprof.profiler.profiles.differences import matched
-from simprof.profiler.schemes.cost_model import routine_callers
 from simprof.simulator.binary.program import LineTable
 
 CauseKind = Literal[
@@ -40,8 +41,8 @@ class ChangeCause(Struct, frozen=True):
 
     # What changed. Three kinds are about plans. "plans": they differ because the program, its input
     # or the setting differ. "algorithm": they differ though none of these do. "code": they are the
-    # same, but other instructions are generated for them, though no sample of the cost model
-    # changed.
+    # same, but other instructions are generated for them, though no source file changed that
+    # generates these ("cost model"): the program's registers, say, are known better.
     kind: CauseKind
     text: str  # One line
     details: tuple[str, ...] = ()  # More lines: which parts, files, routines, edges.
@@ -106,17 +107,18 @@ def setting_causes(
     setting: str,
     old: Baseline,
     new: Baseline,
-    results: tuple[SettingResult, SettingResult],
     routines: Sequence[RoutineChange],
     # What changed for the run, and so under every setting: another program explains other graphs,
     # another program or input explains other plans.
     run_causes: Sequence[ChangeCause],
 ) -> Iterator[ChangeCause]:
     """Yield what changed for one setting of a run."""
-    parts = tuple(cost_changes(old.costs, new.costs, {*results[0].kinds, *results[1].kinds}))
-    if parts:
-        yield ChangeCause("cost model", "instrumentation is other code", parts)
     one, two = old.settings[setting], new.settings[setting]
+    mode = str(two["mode"])
+    before, after = old.costs[mode], new.costs[mode]
+    if before != after:
+        versions = f"version {before} -> {after}"
+        yield ChangeCause("cost model", f"{CODE}{mode}: its source files changed", (versions,))
     options = tuple(
         f"{name} {_shown(one.get(name))} -> {_shown(two.get(name))}"
         for name in sorted({*one, *two})
@@ -133,7 +135,7 @@ def setting_causes(
     if plans:
         yield _plan_cause(plans, given)
     alone = [routine for routine in routines if routine.costs_alone]
-    if alone and not parts:
+    if alone and before == after:
         text = "the same plans are other code: registers, places or addresses differ"
         yield ChangeCause("code", text, _names(alone))
 
@@ -192,31 +194,6 @@ def _vertex(name: str, outside: str) -> str:
     offset = name.removesuffix("s")
     sign = "" if offset.startswith("-") else "+"
     return f"{sign}{offset[:1] if not sign else ''}0x{offset.removeprefix('-')}{slot}"
-
-
-def cost_changes(
-    old: Mapping[str, str], new: Mapping[str, str], kinds: Iterable[str] | None = None
-) -> Iterator[str]:
-    """Yield the parts of the cost model that differ.
-
-    `kinds`: Kinds of actions whose snippets matter; None: all.
-    """
-    used = None if kinds is None else frozenset(kinds)
-    for part in sorted({*old, *new}):
-        if old.get(part) != new.get(part) and (used is None or _matters(part, used)):
-            presence = "" if part in old and part in new else " (new)" if part in new else " (gone)"
-            yield f"{part}{presence}"
-
-
-def _matters(part: str, kinds: frozenset[str]) -> bool:
-    """Whether a part of the cost model prices anything in plans of these kinds of actions."""
-    sort, _, name = part.partition(" ")
-    if sort == "snippet":
-        return name in kinds
-    if sort == "routine":
-        callers = [known for symbol, known in routine_callers().items() if name.startswith(symbol)]
-        return bool(kinds.intersection(*callers)) if callers else bool(kinds)
-    return sort == "generation" or bool(kinds)
 
 
 def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:

@@ -196,7 +196,7 @@ def _compare_setting(
     differences = tuple(_differences(one, two, names, limits))
     same_program = before.program["sha256"] == after.program["sha256"]
     routines = tuple(routine_changes(one, two, same_program, after.lines))
-    all_causes = (*causes, *setting_causes(setting, old, new, (one, two), routines, causes))
+    all_causes = (*causes, *setting_causes(setting, old, new, routines, causes))
     counts_moved = any(routine.counts_differ for routine in routines)
     if (counts_moved or any(each.moved for each in differences)) and not all_causes:
         all_causes = (UNEXPLAINED,)

@@ -10,10 +10,9 @@ understood:
 
 =============================================================  ==============================
 ["tool", NAME, VERSION]                                        `Baseline.tool`
-["cost", PART, DIGEST]                                         `Baseline.costs`
+["cost", "code of mode MODE", VERSION]                         `Baseline.costs`
 ["setting", SETTING, OPTION, VALUE]                            `Baseline.settings`
 ["run", RUN, "program" or "input" or "ending", FACT, VALUE]    `BaselineRun`
-["run", RUN, "uses", SETTING, [KIND, ...]]                     `SettingResult.kinds`
 ["run", RUN, "count", SETTING, METRIC, NUMBER]                 `SettingResult.metrics`
 ["run", RUN, "routine", SETTING, ADDRESS, NAME, {...}]         `BaselineRoutine`
 =============================================================  ==============================
@@ -82,8 +81,6 @@ class SettingResult(Struct, frozen=True):
     # Totals: `base`, `added`, and with a prefix those of `profile.RunMeasurement`
     # ("counts.path_increments", "sizes.code_bytes", "lost.cold_paths").
     metrics: Mapping[str, int]
-    # Names of the kinds of actions in its plans, sorted: the snippets that it pays for.
-    kinds: tuple[str, ...] = ()
     routines: tuple[BaselineRoutine, ...] = ()  # By address
 
     def metric(self, name: str) -> int | Fraction | None:
@@ -116,7 +113,8 @@ class Baseline(Struct, frozen=True):
     """Everything that one `simprof regress record` found."""
 
     tool: Mapping[str, str]  # Versions of `simprof` and of `unicorn`
-    costs: Mapping[str, str]  # Parts of the cost model with their digests, and `generation`
+    # Mode -> version of what its instructions cost (`cost_model.cost_version`), of all settings
+    costs: Mapping[str, str]
     settings: Mapping[str, Facts]  # Name -> `mode` and every option of it
     runs: Mapping[str, BaselineRun]  # By name
 
@@ -126,8 +124,9 @@ def short_digest(text: str, digits: int = 12) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:digits]
 
 
-FORMAT = FileFormat("baseline", version=1, option="simprof regress record", longest=64)
+FORMAT = FileFormat("baseline", version=2, option="simprof regress record", longest=64)
 END = "end"
+CODE = "code of mode "  # Begins what the lines on costs are about
 LARGEST = 1 << 30  # bytes; a damaged or hostile file must not fill the memory
 
 _REQUIRED = {
@@ -166,8 +165,8 @@ def to_text(baseline: Baseline) -> str:
 
 
 def _facts(baseline: Baseline) -> Iterator[list[Any]]:
-    for title, facts in (("tool", baseline.tool), ("cost", baseline.costs)):
-        yield from ([title, name, facts[name]] for name in sorted(facts))
+    yield from (["tool", name, baseline.tool[name]] for name in sorted(baseline.tool))
+    yield from (["cost", CODE + mode, baseline.costs[mode]] for mode in sorted(baseline.costs))
     for setting, options in sorted(baseline.settings.items()):
         yield from (["setting", setting, name, options[name]] for name in sorted(options))
     for name, run in sorted(baseline.runs.items()):
@@ -178,7 +177,6 @@ def _run_facts(run: BaselineRun) -> Iterator[list[Any]]:
     for title, facts in (("program", run.program), ("input", run.input), ("ending", run.ending)):
         yield from ([title, name, facts[name]] for name in sorted(facts))
     for setting, result in sorted(run.results.items()):
-        yield ["uses", setting, result.kinds]
         metrics = result.metrics
         yield from (["count", setting, name, metrics[name]] for name in sorted(metrics))
         for routine in sorted(result.routines, key=lambda each: each.key):
@@ -232,12 +230,13 @@ def _take(fact: object, facts: dict[str, Any]) -> None:
         raise ValueError("what it is about is no text")
     made: Any
     match what:
-        case ["tool" | "cost", name]:
+        case ["tool", name]:
             made = decode(str, value, name)
+        case ["cost", name] if name.startswith(CODE):
+            made = decode(str, value, name)
+            what = ["cost", name.removeprefix(CODE)]
         case ["setting", _, name] | ["run", _, "program" | "input" | "ending", name]:
             made = decode(_FACT, value, name)
-        case ["run", _, "uses", _]:
-            made = decode(tuple[str, ...], value, "uses")
         case ["run", _, "count", _, name]:
             made = decode(int, value, name)
         case ["run", _, "routine", _, address, name]:
@@ -252,22 +251,24 @@ def _take(fact: object, facts: dict[str, Any]) -> None:
 
 def _baseline(facts: Mapping[str, Any]) -> Baseline:
     """Return what the facts of all lines make, which must be complete: ValueError if it is not."""
-    for title in ("tool", "cost"):
-        if title not in facts:
-            raise ValueError(f"it has no {title} lines")
+    if "tool" not in facts:
+        raise ValueError("it has no tool lines")
     settings, runs = facts.get("setting", {}), facts.get("run", {})
     for setting, options in settings.items():
         if "mode" not in options:
             raise ValueError(f"setting {setting} has no mode")
+    costs = facts.get("cost", {})
+    if costs.keys() != {options["mode"] for options in settings.values()}:
+        raise ValueError("cost lines and the modes of its settings do not fit together")
     fit = all(
-        run.get("uses", {}).keys() == run.get("count", {}).keys() == settings.keys()
+        run.get("count", {}).keys() == settings.keys()
         and run.get("routine", {}).keys() <= settings.keys()
         for run in runs.values()
     )
     if not (runs and settings and fit):
         raise ValueError("runs and settings do not fit together")
     made = {name: _run(name, run, settings) for name, run in runs.items()}
-    return Baseline(facts["tool"], facts["cost"], settings, made)
+    return Baseline(facts["tool"], costs, settings, made)
 
 
 def _run(name: str, facts: Mapping[str, Any], settings: Iterable[str]) -> BaselineRun:
@@ -283,7 +284,7 @@ def _run(name: str, facts: Mapping[str, Any], settings: Iterable[str]) -> Baseli
         if not {"base", "added"} <= set(metrics):
             raise ValueError(f"run {name} has no base and added of {setting}")
         ordered = tuple(routines[key] for key in sorted(routines))
-        results[setting] = SettingResult(metrics, facts["uses"][setting], ordered)
+        results[setting] = SettingResult(metrics, ordered)
     return BaselineRun(program, facts["input"], facts["ending"], results)
 
 

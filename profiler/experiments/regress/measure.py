@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
@@ -202,17 +201,11 @@ def setting_result(
     for runs in ("runs", "whole_runs"):
         metrics.pop(f"counts.{runs}", None)
     selected = [routine for routine in observation.events if scheme.selects(routine)]
-    kinds: set[str] = set()
-    routines = []
-    for routine, profile in zip(selected, measurement.routines, strict=True):
-        plan = scheme.plan(routine)
-        if plan is not None:
-            places = (plan.actions, plan.blocks, plan.block_ends)
-            acting = chain.from_iterable(actions for at in places for actions in at.values())
-            kinds.update(type(action).__name__ for action in acting)
-        routines.append(_routine(observation.events[routine].cfg, plan, profile))
-    ordered = sorted(routines, key=lambda each: each.key)
-    return SettingResult(metrics, tuple(sorted(kinds)), tuple(ordered))
+    routines = [
+        _routine(observation.events[routine].cfg, scheme.plan(routine), profile)
+        for routine, profile in zip(selected, measurement.routines, strict=True)
+    ]
+    return SettingResult(metrics, tuple(sorted(routines, key=lambda each: each.key)))
 
 
 def _routine(

@@ -1,7 +1,7 @@
 """`simprof regress` as functions: record a baseline, check one.
 
 Simulated counts are exact and repeatable, so a difference is a change of the program, of what it
-is given, of the cost model, or of an algorithm; `causes` says which.
+is given, of the code that a mode adds, or of an algorithm; `causes` says which.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.request.request import ProgressCallback, SchemeOptions, Setting, TableChoice
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.cost_model import cost_model
+from simprof.profiler.schemes.cost_model import cost_version
 from simprof.simulator.errors import SimulatorError, UsageError
 
 _FILES = ("weights", "edge_profile")
@@ -101,9 +101,8 @@ def _measure_all(
 
 def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, BaselineRun]) -> Baseline:
     tool = {"simprof": OWN_VERSION, "unicorn": metadata.version("unicorn")}
-    model = cost_model()
-    costs = {"generation": str(model.generation), **model.parts}
-    return Baseline(tool, costs, settings, runs)
+    modes = {str(options["mode"]) for options in settings.values()}
+    return Baseline(tool, {mode: cost_version(mode) for mode in modes}, settings, runs)
 
 
 def check(

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from simprof.profiler.profiles.codec import big_integers, encode
-from simprof.profiler.profiles.documents import head, this_simprof
+from simprof.profiler.profiles.documents import head
 from simprof.profiler.reports.display import brief, group_digits, plural
 from simprof.profiler.reports.tables import (
     BLANK,
@@ -30,6 +30,7 @@ from simprof.profiler.reports.tables import (
     print_parts,
     text,
 )
+from simprof.profiler.schemes.cost_model import this_simprof
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange

@@ -20,7 +20,6 @@ Nothing here changes condition codes or %y; the routine for keys of several word
 from __future__ import annotations
 
 from simprof.profiler.code import shapes
-from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from simprof.profiler.code.hash_routine import KEY_WORDS, routine_name
 from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
 from simprof.profiler.code.snippets_paths import call_hash, count_needs
@@ -177,39 +176,4 @@ GENERATORS: Generators = {
     ),
 }
 
-SAMPLES = {
-    ShiftBits: (
-        Samples(
-            (ShiftBits(0, 1), ShiftBits(1, 1), ShiftBits(5000, 13)), (BY_INDEX, IN_HASH_TABLE), 1
-        ),
-    ),
-    CountShifted: (
-        Samples(
-            (CountShifted(0, 1), CountShifted(1, 1), CountShifted(5000, 13, True)),
-            (BY_INDEX, IN_HASH_TABLE),
-            1,
-        ),
-    ),
-    StartWords: (Samples((StartWords(0, 0, 1, 2), StartWords(0, 1, 1, 2)), (IN_HASH_TABLE,), 2),),
-    ShiftWord: (Samples((ShiftWord(0, 1, 1), ShiftWord(1, 0, 3)), (IN_HASH_TABLE,), 2),),
-    CountWords: (
-        Samples((CountWords(1), CountWords(2), CountWords(2, True)), (IN_HASH_TABLE,), 2),
-    ),
-    ShiftRecord: (
-        Samples((ShiftRecord(1, 2, (8,)), ShiftRecord(5000, 13, (2,))), (IN_HASH_TABLE,), 1),
-        Samples(
-            (
-                ShiftRecord(1, 5, (2, 6)),
-                ShiftRecord(1, 5, (1, 6)),
-                ShiftRecord(5000, 13, (2, 2)),
-                ShiftRecord(1, 16, (1, 1)),
-            ),
-            (IN_HASH_TABLE,),
-            2,
-        ),
-    ),
-}
-
-CODE = SchemeCode(
-    generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountShifted, CountWords)}
-)
+CODE = SchemeCode(generators=GENERATORS)

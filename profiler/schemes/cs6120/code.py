@@ -5,12 +5,10 @@ The run-time library of `calls`, `logsrc`, `logdest` and `logdisrupt` (CS6120), 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import cast
 
 from simprof.profiler.code import shapes
-from simprof.profiler.code.cost_samples import Samples, samples
 from simprof.profiler.code.counting import executed
 from simprof.profiler.code.layout import SLOT_SIZE, BufferSlot, CounterLayout, buffer_address
 from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
@@ -32,8 +30,6 @@ from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 
 R = Register
-
-SYMBOLS = (LogSource.symbol, LogDestination.symbol, LogDisrupt.symbol)
 
 # Calling convention: %o0 = the number times 1024, which one `sethi` in the call's delay slot makes.
 # Only %o0, %o1 and %o7 change (`logdest`: %o0 and %o7). No condition codes change on any machine:
@@ -141,14 +137,6 @@ GENERATORS: Generators = {
     LogDestination: Generator(_call, Needs(clobbers=(Register.O0, Register.O7)), shapes.same),
 }
 
-SAMPLES: Mapping[type, Sequence[Samples]] = {
-    kind: (Samples(samples(kind, 0, 77)),) for kind in (LogSource, LogDestination, LogDisrupt)
-}
-
-
-def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
-    yield from ((symbol, str(logging_cost(machine, symbol))) for symbol in SYMBOLS)
-
 
 def _slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[BufferSlot, ...]:
     return tuple(pair_slot(pair, layout) for pair in cast(CallsPlan, plan).logged)
@@ -156,9 +144,6 @@ def _slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[BufferSlot, ...]:
 
 CODE = SchemeCode(
     generators=GENERATORS,
-    samples=SAMPLES,
     routines=(logging_routines,),
-    routine_costs=_routine_costs,
-    callers={"log": (LogSource, LogDestination, LogDisrupt)},
     slots=_slots,
 )

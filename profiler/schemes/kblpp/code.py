@@ -22,14 +22,12 @@ from functools import cache
 from itertools import chain
 
 from simprof.profiler.code import shapes
-from simprof.profiler.code.cost_samples import Samples
 from simprof.profiler.code.counting import executed
 from simprof.profiler.code.hash_routine import compare_and_branch
 from simprof.profiler.code.layout import COUNTER_SIZE, CounterLayout, buffer_address
 from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import Buffer, CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.definition import OwnTable, ReadMemory, SchemeCode
 from simprof.profiler.schemes.kblpp.actions import BETA, LACKING, TAU, BeginStream, Emit, StartPath
@@ -37,7 +35,6 @@ from simprof.profiler.schemes.kblpp.forest import (
     BUCKET_BITS,
     BUCKETS,
     Counted,
-    Sequences,
     SlabForest,
 )
 from simprof.simulator.binary.program import MachineKind
@@ -294,30 +291,10 @@ GENERATORS: Generators = {
     Emit: Generator(emit, _emit_needs, _emit_shape),
 }
 
-_TABLE = ((CounterTable.OWN, None),)
-
-
-def _samples(registers: int, *actions: Action) -> Samples:
-    return Samples(actions, _TABLE, registers)
-
-
-def _emits(k: int) -> tuple[Emit, ...]:
-    known = Sequences(9, k)
-    own = Emit(3, known, hashed=True), Emit(3, known, from_register=False)
-    return (Emit(0, known), Emit(5000, known), *own)
-
-
-SAMPLES = {
-    BeginStream: (_samples(2, BeginStream()), _samples(4, BeginStream())),
-    StartPath: (_samples(2, StartPath(0), StartPath(5000)),),
-    Emit: (_samples(2, *_emits(2)), _samples(4, *_emits(4))),
-}
 CODE = SchemeCode(
     generators=GENERATORS,
-    samples=SAMPLES,
     routines=(
         lambda machine: tuple(item for name in NAMES for item in emit_routine(machine, name)),
     ),
-    callers={"kblpp_": (Emit,)},
     table=OwnTable(table_cost, table_size, read_table),
 )

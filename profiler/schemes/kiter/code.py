@@ -24,12 +24,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 
 from simprof.profiler.code import shapes
-from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, PATH_TABLES, Samples
 from simprof.profiler.code.layout import COUNTER_SIZE
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.snippets_paths import call_hash, count_needs
 from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.kiter.actions import (
@@ -256,38 +254,4 @@ GENERATORS: Generators = {
     BeginPath: Generator(begin_path, _PATH, _start_shape),
 }
 
-_LONG = (BY_INDEX, IN_HASH_TABLE)  # with k > 2 there is code of its own
-
-
-def _samples(short: tuple[Action, ...], long: Action) -> tuple[Samples, ...]:
-    return Samples(short, PATH_TABLES, 3), Samples((long,), _LONG, 5)
-
-
-def _moves(kind: type[SaveRegion | RestoreRegion]) -> tuple[Samples, ...]:
-    # c[0], c[1], three registers that keep them and itr, and itr itself
-    return (Samples((kind(2, 2),), PATH_TABLES, 6),)
-
-
-SAMPLES = {
-    EnterLoop: _samples((EnterLoop(2),), EnterLoop(4)),
-    AddAccumulators: _samples(
-        (
-            AddAccumulators((0, 7), (0, 7)),
-            AddAccumulators((3, 7), (5, 7)),
-            AddAccumulators((0, 5000), (9000, 5000)),
-        ),
-        AddAccumulators((1, 2, 3, 4), (9, 2, 7, 4)),
-    ),
-    CountIterations: _samples(
-        (CountIterations(2, 0), CountIterations(2, 5000)), CountIterations(4, 1)
-    ),
-    NextIteration: _samples((NextIteration(2, 0), NextIteration(2, 5000)), NextIteration(4, 3)),
-    LeaveLoop: _samples((LeaveLoop(2),), LeaveLoop(4)),
-    SaveRegion: _moves(SaveRegion),
-    RestoreRegion: _moves(RestoreRegion),
-    BeginPath: (Samples((BeginPath(0), BeginPath(5000)), PATH_TABLES, 3),),
-}
-
-CODE = SchemeCode(
-    generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountIterations,)}
-)
+CODE = SchemeCode(generators=GENERATORS)

@@ -9,11 +9,10 @@ appends a word to the trace, which empties the buffer where it is full (`tracing
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable
 from functools import cache
 
 from simprof.profiler.code import shapes
-from simprof.profiler.code.cost_samples import Samples
 from simprof.profiler.code.counting import executed
 from simprof.profiler.code.registers import save_smallest_frame
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
@@ -23,7 +22,7 @@ from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
 from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.pap.actions import WRITTEN, AddDigit, WriteWalk
 from simprof.profiler.schemes.tracing.actions import POSITION
-from simprof.profiler.schemes.tracing.code import routine_costs, run_cost, set_symbol
+from simprof.profiler.schemes.tracing.code import run_cost, set_symbol
 from simprof.profiler.schemes.tracing.flush import (
     STREAM,
     TRACE_END,
@@ -124,31 +123,9 @@ GENERATORS: Generators = {
     WriteWalk: Generator(write_walk, _needs, shapes.same),
 }
 
-IN_STREAM = ((CounterTable.STREAM, None),)
-
-SAMPLES: Mapping[type, Sequence[Samples]] = {
-    AddDigit: (
-        Samples(
-            tuple(AddDigit(radix, radix - 1, 1 << 14, 1 << 12) for radix in (2, 3, 4, 7, 11)),
-            IN_STREAM,
-            1,
-        ),
-    ),
-    WriteWalk: (Samples((WriteWalk(0), WriteWalk(1 << 14)), IN_STREAM, 1),),
-}
-
-
-def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
-    yield from routine_costs(machine)
-    yield APPEND, str(append_cost(machine))
-
-
 CODE = SchemeCode(
     generators=GENERATORS,
-    samples=SAMPLES,
     routines=(byte_flush_routine, append_routine),
-    routine_costs=_routine_costs,
-    callers={APPEND: (AddDigit, WriteWalk)},
     run_cost=run_cost,
     stream=STREAM,
 )

@@ -24,7 +24,6 @@ first, and where counters are out of reach of the tags their address is made ane
 
 from __future__ import annotations
 
-from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Needs
 from simprof.profiler.code.snippets_paths import call_hash
 from simprof.profiler.code.writer import Writer
@@ -129,18 +128,6 @@ def _needs(action: CountPreferred, table: CounterTable, machine: MachineKind) ->
     return Needs(True, clobbers, machine is MachineKind.SPARCV8)
 
 
-_TAGS = tuple(range(4096 << 1))
-_COUNTS = tuple(
-    CountPreferred(index, number, bits, tags=tags)
-    for index, number in ((0, 0), (1, 0), (7, 5000))
-    for bits, tags in ((3, ()), (3, _TAGS[:8]), (13, _TAGS))
-)
-_HASHED = tuple(
-    CountPreferred(1, number, 3, -8, tags, hashed=True, on_back_edge=back)
-    for number, back in ((0, False), (1, True))
-    for tags in ((), _TAGS[:8])
-)
-
 CODE = SchemeCode(
     generators={
         SetBoth: Generator(set_both, Needs(path=True)),
@@ -150,14 +137,4 @@ CODE = SchemeCode(
             lambda writer, action: writer.increment(writer.layout.path_counter(action.counter))
         ),
     },
-    samples={
-        SetBoth: (Samples((SetBoth(0, 1), SetBoth(5000, 1 << 20)), (BY_INDEX,), 2),),
-        AddBoth: (Samples((AddBoth(1, 0), AddBoth(-5000, 1 << 20)), (BY_INDEX,), 2),),
-        CountPreferred: (
-            Samples(_COUNTS, (BY_INDEX,), 2),
-            Samples(_HASHED, (IN_HASH_TABLE,), 2),
-        ),
-        CountKnown: (Samples((CountKnown(0), CountKnown(UNINTERESTING)), (BY_INDEX,)),),
-    },
-    callers={"hash_count": (CountPreferred,)},
 )

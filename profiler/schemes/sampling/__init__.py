@@ -42,7 +42,6 @@ def _code() -> SchemeCode:
 
     return SchemeCode(
         generators={**code.CODE.generators, **copies.CODE.generators},
-        samples={**code.CODE.samples, **copies.CODE.samples},
     )
 
 

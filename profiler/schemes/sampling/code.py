@@ -14,7 +14,6 @@ On V8 a branch needs `cmp` before it, on V8+ a copy of the register without its 
 
 from __future__ import annotations
 
-from simprof.profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from simprof.profiler.code.snippet_parts import Generator, Needs
 from simprof.profiler.code.snippets_paths import count_needs, count_path
 from simprof.profiler.code.writer import Writer
@@ -129,22 +128,11 @@ def needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
     return Needs(path=True, clobbers=clobbers, conditions=machine is MachineKind.SPARCV8)
 
 
-_BEGUN = (ChoosePath(0, 100), ChoosePath(5000, 1 << 20))
-_ADDED = (AddToSample(1), AddToSample(5000))
-_COUNTED = (CountSample(0), CountSample(5000, on_back_edge=True))
-_READ = (SamplePath(0), SamplePath(5000, True, 1 << 20, 64, 17))
-_TABLES = (BY_INDEX, IN_HASH_TABLE)
 CODE = SchemeCode(
     generators={
         ChoosePath: Generator(begin_path, needs),
         AddToSample: Generator(add_to_sample, needs),
         CountSample: Generator(count_sample, needs),
         SamplePath: Generator(sample_path, needs),
-    },
-    samples={
-        ChoosePath: (Samples(_BEGUN, (BY_INDEX,), 1, (WORD,)),),
-        AddToSample: (Samples(_ADDED, (BY_INDEX,), 1),),
-        CountSample: (Samples(_COUNTED, _TABLES, 1),),
-        SamplePath: (Samples(_READ, _TABLES, 1, (WORD, BURST)),),
     },
 )

@@ -15,7 +15,6 @@ sample                            ... `sample = interval`; `r = c`; `ba` to the 
 
 from __future__ import annotations
 
-from simprof.profiler.code.cost_samples import BY_ADDRESS, IN_HASH_TABLE, Samples
 from simprof.profiler.code.snippet_parts import Generator
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import (
@@ -133,15 +132,9 @@ def _begin(writer: Writer, action: CheckInFirst, base: Register, left: Register,
     writer.set_path(writer.access.offset + writer.access.scale * action.constant)
 
 
-_CHECKS = ((0, 100), (5000, 1 << 20))
-_TABLES = (BY_ADDRESS, IN_HASH_TABLE)
 CODE = SchemeCode(
     generators={
         CheckInFirst: Generator(check, needs),
         CheckInSecond: Generator(check_again, needs),
-    },
-    samples={
-        kind: (Samples(tuple(kind(*each) for each in _CHECKS), _TABLES, 1, (WORD,)),)
-        for kind in (CheckInFirst, CheckInSecond)
     },
 )

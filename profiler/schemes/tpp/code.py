@@ -42,7 +42,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 
 from simprof.profiler.code import shapes
-from simprof.profiler.code.cost_samples import PATH_TABLES, Samples, samples
 from simprof.profiler.code.layout import COUNTER_SIZE
 from simprof.profiler.code.snippet_parts import (
     HASH_REGISTERS,
@@ -225,26 +224,4 @@ GENERATORS: Generators = {
     CountUnlessCold: Generator(count_unless_cold, _needs, _shape),
 }
 
-SAMPLES = {
-    Poison: (Samples((Poison(),), PATH_TABLES, 1),),
-    CountHotPath: (
-        Samples(
-            (*samples(CountHotPath), CountHotPath(0, on_back_edge=True, hashed=True)),
-            PATH_TABLES,
-            1,
-        ),
-    ),
-    CountBranching: (
-        Samples((*samples(CountBranching), CountBranching(0, on_back_edge=True)), PATH_TABLES, 1),
-    ),
-    CountColdPath: (Samples((CountColdPath(),), PATH_TABLES, 1),),
-    CountUnlessCold: (
-        Samples((*samples(CountUnlessCold), CountUnlessCold(0, on_back_edge=True)), PATH_TABLES, 1),
-    ),
-}
-
-CODE = SchemeCode(
-    generators=GENERATORS,
-    samples=SAMPLES,
-    callers={"hash_count": (CountHotPath, CountBranching, CountUnlessCold)},
-)
+CODE = SchemeCode(generators=GENERATORS)

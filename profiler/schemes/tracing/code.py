@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
-from simprof.profiler.code.cost_samples import Samples
 from simprof.profiler.code.references import Operands, recorded_operands
 from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
@@ -23,11 +22,10 @@ from simprof.profiler.plan.actions import WriteAddress, WriteTrace
 from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
 from simprof.profiler.plan.tracing import TARGET_BITS
 from simprof.profiler.schemes.definition import SchemeCode
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
+from simprof.profiler.schemes.tracing.actions import POSITION, WriteTarget
 from simprof.profiler.schemes.tracing.flush import (
     ADDRESSES_END,
     ADDRESSES_FLUSH,
-    CALL,
     STREAM,
     TRACE_END,
     address_flush_routine,
@@ -237,29 +235,6 @@ GENERATORS: Generators = {
     WriteAddress: Generator(write_address, _needs),
 }
 
-SAMPLES = {
-    WriteTrace: (
-        Samples(
-            (
-                WriteTrace(0, 8),
-                WriteTrace(0x1234, 16),
-                *(WriteTrace(1, width, packed=True) for width in (1, 3, 8, 11)),
-            )
-        ),
-    ),
-    WriteTarget: (
-        Samples(
-            (WriteTarget(0), WriteTarget(0, packed=True), WriteTarget(0, token=WriteTrace(5, 8)))
-        ),
-    ),
-    WriteAddress: (Samples((WriteAddress(0, 0),)),),
-}
-
-
-def routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
-    """Yield what the flush costs, as text for the digest of the cost model."""
-    yield flush_name(False), f"{flush_instructions(machine)} {CALL} {TRACE_SIZE}"
-
 
 def run_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
     """Return what all flushes of a run execute, of its `sizes`."""
@@ -269,14 +244,11 @@ def run_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
 
 CODE = SchemeCode(
     generators=GENERATORS,
-    samples=SAMPLES,
     routines=(
         byte_flush_routine,
         lambda machine: flush_routine(machine, True),
         address_flush_routine,
     ),
-    routine_costs=routine_costs,
-    callers={"trace_flush": (WriteTrace, WriteTarget), ADDRESSES_FLUSH: (WriteAddress,)},
     run_cost=run_cost,
     stream=STREAM,
 )

@@ -8,10 +8,7 @@ traces (`tracing.flush`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from simprof.profiler.code import shapes
-from simprof.profiler.code.cost_samples import Samples
 from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action
@@ -20,7 +17,6 @@ from simprof.profiler.schemes.definition import SchemeCode
 from simprof.profiler.schemes.tracing.code import (
     begin_append,
     end_append,
-    routine_costs,
     run_cost,
     set_symbol,
 )
@@ -59,19 +55,9 @@ GENERATORS: Generators = {
     kind: Generator(write_path, _needs, shapes.same) for kind in (WritePath, WriteConstantPath)
 }
 
-IN_STREAM = (CounterTable.STREAM, None)
-
-SAMPLES: Mapping[type, Sequence[Samples]] = {
-    WritePath: (Samples((WritePath(0), WritePath(5000)), (IN_STREAM,), 1),),
-    WriteConstantPath: (Samples((WriteConstantPath(0), WriteConstantPath(5000)), (IN_STREAM,)),),
-}
-
 CODE = SchemeCode(
     generators=GENERATORS,
-    samples=SAMPLES,
     routines=(byte_flush_routine,),
-    routine_costs=routine_costs,
-    callers={flush_name(packed=False): (WritePath, WriteConstantPath)},
     run_cost=run_cost,
     stream=STREAM,
 )
