@@ -105,6 +105,10 @@ class Frames:
                 closes = self._facts.window[code.first + position] == Window.RESTORE
                 if closes and self.before(block, position).depth == 0:
                     depths.add(0)
+                # a leaf with arrays lowers %sp so far that no immediate reaches above them
+                state = self.before(block, position + 1)
+                if state.depth == 0 and not fits_simm13(last + state.lowered):
+                    depths.add(0)
         return frozenset(depths)
 
     def before(self, block: int, position: int) -> FrameState:

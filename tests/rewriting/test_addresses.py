@@ -91,6 +91,44 @@ def test_control_flow_that_depends_on_addresses(compile_c: Compile, tmp_path: Pa
     assert any("instructions were executed" in line for line in mode.not_compared)
 
 
+LEAF_WITH_ARRAY = """
+        .global _start
+        .type _start, #function
+_start: clr %fp
+        sub %sp, 192, %sp
+        mov 5, %o0
+        call leaf
+         mov 7, %o1
+        mov 1, %g1
+        ta 0x6d
+         nop
+        .size _start, .-_start
+        .type leaf, #function
+leaf:   add %sp, -3328, %sp
+        mov 20, %g1
+1:      stx %o1, [%sp + 2047 + 192]
+        andcc %g1, 3, %g0
+        bne 2f
+         add %o1, 1, %o1
+        add %o0, %o1, %o0
+2:      subcc %g1, 1, %g1
+        bne 1b
+         nop
+        retl
+         add %sp, 3328, %sp
+        .size leaf, .-leaf
+"""
+
+
+def test_leaves_whose_arrays_are_larger_than_an_offset(compile_c: Compile, tmp_path: Path) -> None:
+    """No offset reaches the words above them that their callers keep: code lowers the stack."""
+    built = compile_c(LEAF_WITH_ARRAY, ("-nostdlib",), language="asm")
+    modes = ["calls", "fifo", "kiter", "qpt", "sampled"]
+    result = verified(built, tmp_path, modes=modes, ways=(EMULATOR,))
+    check_verified(result, (EMULATOR,))
+    assert not any(mode.left for mode in result.modes)
+
+
 PRINTS_ADDRESS = """
 #include <stdio.h>
 static int down(int n) {
