@@ -137,8 +137,8 @@ class Modes:
         """
         counted, basis = self._counted, self._basis
         left = [number for number in made.copies.left if counted.instructions(number)]
-        if not (left and scheme.definition.depends_on_order):
-            return counted, scheme
+        if not (left and scheme.definition.depends_on_order and made.codes):
+            return counted, scheme  # where no routine has code, none counts
         names = (escape(basis.recovered.routines[number].name) for number in left)
         selection = replace(basis.selection, exclude=(*basis.selection.exclude, *names))
         self._place.put(self._place.original)

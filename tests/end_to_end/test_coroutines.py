@@ -56,6 +56,7 @@ int main(void) { printf("%d\\n", 100 * rounds(3) + rounds(1)); return 0; }
 """
 
 
+@pytest.mark.long
 def test_what_a_context_goes_back_to_is_left_alone(
     compile_c: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_jump_to_a_label_behind_a_call_is_no_longjmp(
     assert len([e for e in events.cfg.edges if e.kind is EdgeKind.SWITCH]) == 4
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))

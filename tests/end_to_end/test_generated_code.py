@@ -32,6 +32,7 @@ def inside(path: Path, log: Trace) -> Any:
     return np.logical_or.reduce([(pc >= span.start) & (pc < span.end) for span in spans])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("flags", "width"), [(("-O0",), "v9"), (("-O2", "-g"), "v8plus")])
 def test_trampolines(
     compile_c: Callable[..., Path], tmp_path: Path, width: str, flags: tuple[str, ...]

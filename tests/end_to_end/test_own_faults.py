@@ -218,6 +218,7 @@ int main(void) { signal(SIGSEGV, again); return *(volatile int *)16; }
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_a_signal_ends_a_program_that_faults_for_ever(
     compile_c: Callable[..., Path], tmp_path: Path

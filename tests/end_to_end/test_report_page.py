@@ -72,6 +72,7 @@ def test_summary(browser: Browser, report: Path) -> None:
         expect(page.locator("[data-path='0'][aria-pressed=true]")).to_be_visible()
 
 
+@pytest.mark.long
 def test_routines_are_searched_and_sorted(browser: Browser, report: Path) -> None:
     with opened(browser, report, "#routines") as page:
         wait(page)

@@ -229,6 +229,19 @@ def test_a_trace_whose_end_is_not_written(compile_c: Compile, tmp_path: Path) ->
         assert mode.not_compared[0].startswith("the counters: none are written")
 
 
+@pytest.mark.toolchain
+def test_a_mode_by_the_order_of_events_where_every_routine_is_left_alone(
+    compile_c: Compile, tmp_path: Path
+) -> None:
+    """There is no run of those that count: none does."""
+    flags = ("-mflat", "-nostdlib", "-ffreestanding", "-w")
+    (mode,) = verified(
+        compile_c(PROGRAMS / "flat.c", flags), tmp_path, modes=["fifo"], ways=(EMULATOR,)
+    ).modes
+    assert not mode.differences
+    assert mode.not_compared[0].startswith("the counters: none are written")
+
+
 # --- random programs
 
 

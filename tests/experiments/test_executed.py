@@ -218,6 +218,7 @@ def job(mode: str = "pp", kind: CellKind = CellKind.EXECUTE, **more: Any) -> Job
     return Job(Cell("switches", setting(mode), kind=kind, build="file"), PROGRAM, **more)
 
 
+@pytest.mark.long
 def test_a_cell_executes_what_another_predicts() -> None:
     modes = ("pp", "qpt2", "tpp")
     jobs = [job(mode, kind) for kind in (CellKind.RUN, CellKind.EXECUTE) for mode in modes]

@@ -469,6 +469,7 @@ def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPa
     assert "no longer on +0x" in line
 
 
+@pytest.mark.long
 def test_one_instruction_of_a_scheme_is_caught(place: Path) -> None:
     """`check` names the mode whose files changed, and no other."""
     source = (ROOT / "fixtures/example_scheme/heads_scheme.py").read_text()

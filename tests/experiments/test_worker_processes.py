@@ -102,6 +102,7 @@ def test_a_worker_is_replaced_after_so_many_groups(results: list[CellResult]) ->
     assert os.getpid() not in processes
 
 
+@pytest.mark.long
 def test_workers_have_a_temporary_folder_that_goes_with_them(results: list[CellResult]) -> None:
     (folder,) = {Path(result.error or "") for result in results}
     assert folder.name.startswith("simprof-workers-")

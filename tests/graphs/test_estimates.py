@@ -84,6 +84,7 @@ def test_the_heuristic_with_options(options: str, seed: int) -> None:
     assert estimate(cfg, wanted) == pytest.approx([float(weight) for weight in exact])
 
 
+@pytest.mark.long
 def test_options_on_the_papers_example() -> None:
     """The loop of BL94 figure 1 iterates as often as the multiplier says."""
     cfg = bl94_5()

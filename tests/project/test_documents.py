@@ -18,6 +18,7 @@ from tools import document_outputs
 from tools.document_outputs import Shown, abridge, matches, parse
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "path", first(1, document_outputs.DOCUMENTS[::-1]), ids=lambda path: path.name
 )

@@ -110,6 +110,7 @@ def test_a_skip_is_a_failure_unless_it_is_allowed(
     assert (f"1 skipped: {reason}" in output) == bool(status)
 
 
+@pytest.mark.long
 def test_a_whole_file_that_is_skipped_is_a_failure(tmp_path: Path) -> None:
     source = "import pytest\npytest.importorskip('no_such_module')\n"
     status, output = run_pytest(tmp_path, source, "--strict-skips")

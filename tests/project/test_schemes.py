@@ -199,6 +199,7 @@ def test_help_texts_name_it(simprof: Simprof) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_reserved_options_are_those_that_results_name(simprof: Simprof, tmp_path: Path) -> None:
     """A scheme cannot declare an option that would be another's in a result."""
     result = tmp_path / "result.json"

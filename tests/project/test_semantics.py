@@ -60,6 +60,7 @@ def test_fields_are_found() -> None:
     assert unnamed([{"base": 1, "num_paths": {"A": 1}}, {"x": {"y": 2}}]) == {"x", "y"}
 
 
+@pytest.mark.long
 def test_runs_and_comparisons(tmp_path: Path) -> None:
     run = ["run", "--mode=kiter", "--report", str(tmp_path / "report"), LOOPS]
     assert unnamed(answer(run, tmp_path / "run.json")) == set()

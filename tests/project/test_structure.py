@@ -76,6 +76,7 @@ SOUND = {
 }
 
 
+@pytest.mark.long
 def test_the_repository_has_no_cycle_and_nothing_points_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

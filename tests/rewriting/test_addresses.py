@@ -60,6 +60,7 @@ LENGTHS = {1: "bits", 700: "pp", 2600: "qpt2"}
 """Lengths of the argument, and a mode for each."""
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("length", "width"),

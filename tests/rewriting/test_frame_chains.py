@@ -81,6 +81,7 @@ def test_ordinary_programs_walk_nowhere(program: Path) -> None:
     assert walkers(program) == set()
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("width", "form"), first(1, [("v8plus", 4), ("v9", 3), ("v8plus", 3)]))
 def test_walks_find_the_originals_return_addresses(
@@ -108,6 +109,7 @@ int main(void) {
 """
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 def test_verify_says_what_a_difference_may_come_from(compile_c: Compile, tmp_path: Path) -> None:
     """Nothing shows where a routine reads whose distances are computed."""

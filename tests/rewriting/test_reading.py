@@ -88,6 +88,7 @@ def test_a_way_that_path_counters_do_not_tell(compile_c: Callable[..., Path]) ->
     check(run, "naive")
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("name", first(1, ["tpp", "kiter"]))
 def test_what_path_counters_do_not_tell(leaving: Observed, name: str) -> None:

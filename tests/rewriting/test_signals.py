@@ -73,6 +73,7 @@ def test_it_is_as_predicted(compile_c: Compile, tmp_path: Path, width: str, how:
     check_verified(verified(program, tmp_path, [how], modes=MODES))
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))

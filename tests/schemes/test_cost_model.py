@@ -80,6 +80,7 @@ def changed(old: Versions, new: Versions) -> set[str]:
     return {mode for mode in old if old[mode] != new[mode]}
 
 
+@pytest.mark.long
 def test_versions_are_those_of_the_files_wherever_they_are(
     tmp_path: Path, versions: Versions
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_byte_of_a_file_changes_the_modes_whose_code_it_makes(
     assert changed(versions, found) == modes | ({"all"} if modes else set())
 
 
+@pytest.mark.long
 def test_files_that_come_go_or_are_called_otherwise_change_versions(tmp_path: Path) -> None:
     root = copied(tmp_path)
     kiter = root / "profiler/schemes/kiter"

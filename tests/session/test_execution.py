@@ -175,6 +175,7 @@ int main(void) { %s return 0; }
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_what_graphs_lack_may_show_piece_by_piece(
     compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -189,6 +190,7 @@ def test_what_graphs_lack_may_show_piece_by_piece(
     assert sum(edge.kind in ENTRIES for edge in entries.edges) == 41
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_who_ends_a_run_that_is_about_to_be_given_up_ends_all(
     compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

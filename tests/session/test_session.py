@@ -105,6 +105,7 @@ def test_edges_are_charged_to_the_same_instructions_as_in_a_saved_profile(run: R
     assert {EdgeKind.SLOT, EdgeKind.EARLY} <= kinds
 
 
+@pytest.mark.long
 def test_hash_tables_and_arrays_hold_the_same_paths(run: Run) -> None:
     paths, added = {}, {}
     for table in (TableChoice.ARRAY, TableChoice.HASH):

@@ -156,6 +156,7 @@ OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.long
 @given(OPERATIONS)
 def test_behaves_like_a_dictionary_of_pages(
     operations: list[tuple[str, int, int, Protection]],

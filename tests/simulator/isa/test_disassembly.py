@@ -84,6 +84,7 @@ def test_a_listing_assembles_to_the_program(
     assert any("%lo(" in text for text in texts.values())
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", first(1, AS))
 def test_generated_code_assembles_to_its_words(
