@@ -4,8 +4,8 @@ Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `j
 `c_function`, `for_python` and `kernel`. What the engine and Python call are C functions alone.
 Where the shared library fits (`library`) they are loaded from it, and nobody imports numba: `types`
 and `ir` then stand for nothing, and bodies are not read. Otherwise numba compiles each C function
-when it is first needed, and keeps it in a cache of its own. Tests always have it do so, because
-they call parts of C functions, too (`compile_here`).
+when it is first needed, and keeps it in a cache of its own. Tests always have it compile the parts
+of C functions, which they call, too (`compile_here`); the C functions are those of the library.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class _State:
 def compile_here(directory: Path | None = None) -> None:
     """Have numba compile native functions in this process, so that Python can call all of them.
 
-    `directory`: Where numba keeps what it makes; None: nowhere. To be called first.
+    C functions that a library has which fits are its own still. `directory`: Where numba keeps what
+    it makes; None: nowhere. To be called first.
     """
     _State.is_here, _State.is_asked, _State.directory = not is_plain(), True, directory
 
@@ -126,6 +127,8 @@ def _address(name: str) -> int:
         # Parts are Python's as they are now, so that C functions of before do for them.
         if not (library.is_whole() if is_plain() else library.fits()):
             raise EngineError("no library of kernels fits: unset NUMBA_DISABLE_JIT to compile them")
+        return library.address(name)
+    if _State.is_asked and library.fits() and library.has(name):
         return library.address(name)
     if _State.tell is not None:
         _State.tell("compiling kernels: no library fits this machine and these sources")

@@ -87,6 +87,11 @@ def _loaded() -> ctypes.CDLL:
         raise EngineError(f"the kernels cannot be loaded: {error}") from None
 
 
+def has(name: str) -> bool:
+    """Whether a C function is in the library."""
+    return hasattr(_loaded(), name)
+
+
 def address(name: str) -> int:
     """Return the address of a C function of the library."""
     return ctypes.cast(_loaded()[name], ctypes.c_void_p).value or 0
