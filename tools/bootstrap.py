@@ -61,8 +61,9 @@ def pip(directory: Path) -> list[str]:
 def install(directory: Path, extra: str) -> bool:
     """Install simprof, and what it and `extra` depend on; return whether that worked."""
     command = [*pip(directory), "install", "--quiet", "--no-compile"]
+    # none replaces the pip that runs
+    others = [*command, *(["pip"] if command[0] == sys.executable else []), *requirements(extra)]
     own = subprocess.Popen([*command, "--no-deps", "--editable", str(ROOT)], env=environment())
-    others = [*command, "pip", *requirements(extra)]
     worked = subprocess.run(others, env=environment(), check=False).returncode == 0
     return own.wait() == 0 and worked
 

@@ -257,8 +257,7 @@ def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
 
 
 # Static programs call indirect functions through stubs (`.iplt`) that their start-up code patches.
-# The graphs need those words, and recovering graphs is the slow part of a short run; so the program
-# first runs up to the first use of late code, uncounted and for as long as start-up can last.
+# The graphs need those words: the first run that comes there shows them.
 def read_words(
     read: Callable[[int, int], bytes], spans: Sequence[Range]
 ) -> frozenset[tuple[int, int]]:

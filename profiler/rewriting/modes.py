@@ -63,6 +63,7 @@ class Modes:
     ) -> None:
         self._basis, self._counted = basis, counted
         self._place, self._original, self._ways = place, original, ways
+        self._lower: dict[int, ObservedRun] = {}
 
     def result(self, scheme: SchemeRun) -> ModeResult:
         """Predict, instrument, run and compare; `scheme`: the mode in the run of the original."""
@@ -80,10 +81,9 @@ class Modes:
         for way in self._ways:
             trial.compare(way, self._original, self._place.run(way), expected)
         result = trial.finish(rewriting)
-        by_addresses = self._depends_on_addresses(trial) if result.differences else None
-        if by_addresses is not None:
-            why = (by_addresses, *result.differences)
-            return replace(result, differences=(), not_compared=(*result.not_compared, *why))
+        if result.differences and (why := self._depends_on_addresses(trial)):
+            why = (*result.not_compared, *why, *result.differences)
+            return replace(result, differences=(), not_compared=why)
         executed = result.executed.get(EMULATOR, result.predicted)
         is_predicted = trial.unforeseen or executed == result.predicted
         if EMULATOR not in trial.unlike and is_predicted:
@@ -93,25 +93,37 @@ class Modes:
         lines = (f"{EMULATOR}: {line}" for line in found)
         return replace(result, differences=(*result.differences, *lines))
 
-    def _depends_on_addresses(self, trial: _Trial) -> str | None:
-        """Say what the original does otherwise with its stack elsewhere; None: always the same.
+    def _depends_on_addresses(self, trial: _Trial) -> tuple[str, ...]:
+        """Say what the original does otherwise with its stack elsewhere, if that explains all.
 
-        Frames of instrumented programs lie elsewhere. That explains what is executed, counted and
-        printed, and no other status or file.
+        Frames of instrumented programs lie elsewhere. What is executed and counted is explained by
+        other instructions of the original, what is printed by another output of it; another status
+        or file is not explained at all.
         """
-        if not trial.unlike:
-            return self._way_by_addresses
-        return self._print_by_addresses if trial.prints_otherwise else None
+        found = []
+        if trial.unlike:
+            prints = self._print_by_addresses if trial.prints_otherwise else None
+            if prints is None:
+                return ()
+            found.append(prints)
+        if len(trial.found) > len(trial.unlike):  # which are a line each
+            way = self._way_by_addresses
+            if way is None:
+                return ()
+            found.append(way)
+        return tuple(found)
+
+    def _with_lower_stack(self) -> Iterator[tuple[int, ObservedRun]]:
+        """Yield the original's runs with its stack lower, and by how many bytes, each made once."""
+        for lower in _LOWER:
+            if lower not in self._lower:
+                self._place.put(self._place.original)
+                self._lower[lower] = self._place.run(EMULATOR, lower)
+            yield lower, self._lower[lower]
 
     @cached_property
-    def _lower(self) -> Mapping[int, ObservedRun]:
-        """The original's run with its stack lower, by how many bytes."""
-        self._place.put(self._place.original)
-        return {lower: self._place.run(EMULATOR, lower) for lower in _LOWER}
-
-    @property
     def _way_by_addresses(self) -> str | None:
-        for lower, run in self._lower.items():
+        for lower, run in self._with_lower_stack():
             if run.instructions != (counted := self._original.instructions):
                 return (
                     f"control flow depends on addresses: the original executes {run.instructions} "
@@ -119,9 +131,9 @@ class Modes:
                 )
         return None
 
-    @property
+    @cached_property
     def _print_by_addresses(self) -> str | None:
-        for lower, run in self._lower.items():
+        for lower, run in self._with_lower_stack():
             if self._original.prints_otherwise(run):
                 return (
                     "the output depends on addresses: the original prints something else with its "

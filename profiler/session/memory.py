@@ -57,7 +57,7 @@ class BinaryMemory:
         # Costs that have been handed out, which sessions add to: by the name under which they are
         # kept
         self._lent: dict[str, KnownCosts] = {}
-        # Those that were read or kept, for each pass asks for them
+        # Those that were read or kept, for each run asks for them
         self._of_routines: dict[str, Mapping[Any, bytes]] = {}
 
     def graphs(

@@ -87,7 +87,7 @@ class Observation(Struct, frozen=True, dict=True):
     events: Mapping[int, RoutineEvents]
     counters: ReadCounters  # What the schemes' counters hold
     result: RunResult  # How the run ended
-    unattributed: Unattributed  # What the graphs still lack after the last round
+    unattributed: Unattributed  # What the graphs still lack after the last run
     # (address, reason) of code that was executed though recovery refused to follow it
     irregular: tuple[tuple[int, str], ...]
     memory: BinaryMemory  # What earlier sessions knew of the program

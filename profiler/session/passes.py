@@ -9,11 +9,12 @@ reason
     that guides schemes is there now, and what they count does not follow from the run that gave it.
 
 Steps -> functions
-1. recover, plan, execute                                  `_execute`
-2. run again on better graphs; collect                     `_observed`
-3. schemes that waited for a profile, without another run  `_first_run`
-4. the others, in another run                              `run_passes`, `_together`
-5. traces for the self-check                               `_write_trace`
+1. what a dynamically linked program loads                 `_loaded`
+2. recover, plan, execute                                  `_execute`
+3. run again on better graphs; collect                     `_observed`
+4. schemes that waited for a profile, without another run  `_first_run`
+5. the others, in another run                              `run_passes`, `_together`
+6. traces for the self-check                               `_write_trace`
 """
 
 from __future__ import annotations
@@ -51,7 +52,12 @@ from simprof.profiler.schemes.registry import (
 )
 from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
-from simprof.profiler.session.execution import GRACE, ExecutionOptions, ProgramExecution
+from simprof.profiler.session.execution import (
+    GRACE,
+    ExecutionOptions,
+    ProgramExecution,
+    all_loaded,
+)
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, collect
 from simprof.profiler.session.results import measure_all
@@ -131,6 +137,8 @@ class Runs(Struct, frozen=True):
     runs: int = 0
     whole_runs: int = 0
     reasons: tuple[Reason, ...] = ()  # Why there was each of them but the first
+    # Graphs that a run has been made on which lacked nothing, with the discoveries they rest on
+    recovered: tuple[Discoveries, ProgramGraphs] | None = None
 
     @property
     def is_loaded(self) -> bool:
@@ -150,7 +158,10 @@ def observe_in(
     study.planners.path_counts = paths
     runs = Runs(world, seen or Discoveries())
     _check_trees(study)
-    _check_names(study, runs)
+    if not runs.is_loaded:
+        runs = _loaded(study, runs)
+    else:
+        _check_names(study, runs)
     with ExitStack() as stack:
         checked = _checked_traces(study, world, stack) if study.checks else []
         own = None if study.trace is None else study.trace.path
@@ -219,8 +230,7 @@ def run_passes(
 ) -> tuple[Runs, Observation]:
     """Run a program until there is no reason to do so again.
 
-    `edge_counts`: An edge profile that guides schemes; None: a run of the others counts it. Raises
-    KeyboardInterrupt if the user ends the run for a trace.
+    `edge_counts`: An edge profile that guides schemes; None: a run of the others counts it.
     """
     settings = study.settings
     if not needs_first_run(settings):
@@ -233,7 +243,7 @@ def run_passes(
         if not left:
             return runs, first
         runs = replace(runs, reasons=(*runs.reasons, Reason.PROFILE))
-        if left != settings:
+        if left != settings and runs.recovered is not None:
             runs, again = _observed(study, runs, left, edge_counts)
             return runs, _together(first, again)
         del first  # which is large
@@ -288,10 +298,26 @@ def _together(first: Observation, again: Observation) -> Observation:
     return replace(first, schemes=schemes, counters=counters)
 
 
+def _loaded(study: Study, runs: Runs) -> Runs:
+    """Run a dynamically linked program, counting nothing: most of its code is in what it loads."""
+    report_progress(study.progress, Phase.RUNNING, limit=runs.world.limit)
+    machine = runs.world.machine()
+    result, loaded = machine.run(), all_loaded(machine.loaded)
+    machine.close()
+    return replace(
+        runs,
+        world=runs.world.ending_like(result),
+        discoveries=runs.discoveries.merged(loaded),
+        runs=runs.runs + 1,
+        reasons=(*runs.reasons, Reason.GRAPHS),
+    )
+
+
 def _check_names(study: Study, runs: Runs) -> None:
     """Check that the program has what a selection and windows name: UsageError if it has not."""
+    # before it runs at all; of one that is dynamically linked, its first run shows what there is
     selection, contexts = study.invocation.selection, study.invocation.contexts
-    if not runs.is_loaded or (selection.is_all and contexts is None):
+    if selection.is_all and contexts is None:
         return
     recovered = study.recover(runs.world.program_with(runs.discoveries), runs.discoveries)
     Graphs(recovered, selection)
@@ -320,7 +346,8 @@ def _observed(
     """Run a program under some schemes until its graphs lack nothing."""
     planners = study.planners.of(settings, edge_counts)
     known: KnownProducts = {}
-    for left in reversed(range(MAXIMUM_RUNS)):
+    left = MAXIMUM_RUNS - 1
+    while True:
         options = ExecutionOptions(
             # Where a program shows what its graphs lack piece by piece, each run lasts longer, so
             # that the last one need not be made on graphs that lack something.
@@ -340,19 +367,22 @@ def _observed(
             discoveries=had.merged(execution.discoveries),
             runs=runs.runs + 1,
         )
-        has_more = runs.discoveries != had
-        if not (left and has_more):
-            break
+        if left and runs.discoveries != had:
+            execution.close()
+            del execution  # its plans are as large as those of the next run
+            runs = replace(runs, reasons=(*runs.reasons, Reason.GRAPHS))
+            left -= 1
+            continue
+        # after the last run that is made, the graphs may lack something still
+        if runs.discoveries == had:
+            runs = replace(runs, recovered=(had, execution.recovered))
+            if (earlier := execution.earlier) is not None:
+                more = earlier.more(execution.lowering)
+                study.memory.keep_products(had, earlier.kept.of, more)
+        observation = collect(execution.counted(), study.invocation, len(settings))
         execution.close()
-        runs = replace(runs, reasons=(*runs.reasons, Reason.GRAPHS))
-    # after the last run that is made, the graphs may lack something still
-    if not has_more and (earlier := execution.earlier) is not None:
-        more = earlier.more(execution.lowering)
-        study.memory.keep_products(runs.discoveries, earlier.kept.of, more)
-    observation = collect(execution.counted(), study.invocation, len(settings))
-    execution.close()
-    runs = replace(runs, whole_runs=runs.whole_runs + 1)
-    return runs, replace(observation, discoveries=runs.discoveries)
+        runs = replace(runs, whole_runs=runs.whole_runs + 1)
+        return runs, replace(observation, discoveries=runs.discoveries)
 
 
 def _execute(
@@ -362,18 +392,16 @@ def _execute(
     world, discoveries = runs.world, runs.discoveries
     report_progress(study.progress, Phase.RECOVERING, limit=world.limit)
     program = world.program_with(discoveries)
-    recovered = study.recover(program, discoveries)
-    selection = study.invocation.selection
-    if not runs.is_loaded:
-        # What is selected may be in libraries: this run shows which there are.
-        planners, selection = (), ALL_ROUTINES
-        options = replace(options, contexts=None)
+    if runs.recovered is not None and runs.recovered[0] == discoveries:
+        recovered = runs.recovered[1]
+    else:
+        recovered = study.recover(program, discoveries)
     if study.keeps_products and not (program.parts or options.replayable):
         settings = [planner.setting for planner in planners]
         options = replace(options, products=study.memory.products(discoveries, settings))
     _remember(study, runs, planners)
-    schemes = make_schemes(Graphs(recovered, selection), planners)
-    if study.trace is not None and runs.is_loaded:
+    schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
+    if study.trace is not None:
         options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
     phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
     report_progress(study.progress, phase, limit=world.limit)
@@ -382,8 +410,8 @@ def _execute(
     except EventsLostError:
         if options.is_dense:
             raise
-        # Too few blocks raised events to tell what the program did: all of them do.
-        return world.execute(discoveries, recovered, schemes, replace(options, is_dense=True))
+    # Too few blocks raised events to tell what the program did: all of them do.
+    return world.execute(discoveries, recovered, schemes, replace(options, is_dense=True))
 
 
 def _remember(study: Study, runs: Runs, planners: Iterable[Planner]) -> None:

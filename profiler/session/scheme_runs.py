@@ -243,7 +243,7 @@ class Planners:
         """Return a planner for each of `settings`, and for those that judge them (TPP 5)."""
         wanted = (*settings, *judges(settings))
         for setting in wanted:
-            # plans of other schemes are kept for later passes: most graphs are the same then
+            # plans of other schemes are kept for later runs: most graphs are the same then
             if guided_by(setting.mode) or setting not in self._made:
                 first = beginning(setting.mode, setting.options)
                 counts = self.beginnings.get(first, edge_counts)

@@ -153,7 +153,7 @@ def _guide_profilers(settings: Sequence[Setting]) -> Profilers:
 def observe(
     request: RunRequest,  # `mode` and `scheme` are not read
     settings: Sequence[Setting],
-    seen: Discoveries | None = None,  # What other runs have shown, for the graphs of the first pass
+    seen: Discoveries | None = None,  # What other runs have shown, for the graphs of the first run
     # Beside `seen`: the edge profile that guides schemes, in the place of this run's own
     guide: EdgeCounts | None = None,
     paths: PathCounts | None = None,  # The path profile in the same place

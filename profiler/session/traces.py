@@ -19,7 +19,7 @@ from simprof.simulator.errors import UsageError
 
 
 class TraceOrder(Struct):
-    """The trace of a run; each pass begins the file again."""
+    """The trace of a run; each run begins the file again."""
 
     path: Path
     invocation: Invocation

@@ -131,6 +131,7 @@ def check_register(lab: Lab, generated: RoutineCode) -> None:
     assert register not in (*lab.recipe.registers, lab.recipe.fuel)
 
 
+@pytest.mark.long
 def test_random_routines_cover_the_cases() -> None:
     """The sample above has every place, windows and leaves, registers and stack."""
     places: Counter[str] = Counter()

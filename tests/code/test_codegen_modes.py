@@ -98,6 +98,7 @@ def check(
     return generated
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", MACHINES)
 def test_scavenging_frees_some_registers_and_liveness_more(machine: MachineKind) -> None:
     """BL94 6.3; none: each counter saves and restores both registers, 8 instructions, not 4."""

@@ -115,6 +115,7 @@ def test_slots_are_recorded_before_their_transfer() -> None:
     assert slot.block != first.block
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(("name", "width", "stdin"), first(1, RUNS, at=1))
 def test_every_address_of_a_run_follows_from_those_recorded(

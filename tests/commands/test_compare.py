@@ -123,6 +123,7 @@ def test_at_most_two_emulations(
     assert len(found.measurements) == len(modes) + len(tpp)
 
 
+@pytest.mark.long
 def test_a_saved_edge_profile_spares_the_first_run(
     fixture_elf: Find, quiet: int, tmp_path: Path
 ) -> None:
@@ -190,6 +191,7 @@ def rows(found: SchemeComparison) -> list[tuple[str, RunMeasurement]]:
     return list(zip((s.name for s in settings()), found.measurements, strict=True))
 
 
+@pytest.mark.long
 def test_json_has_the_fields_of_the_schema(loops: SchemeComparison) -> None:
     data = json.loads(
         comparison_report.render_json(rows(loops), loops.emulations, loops.whole_emulations)
@@ -294,6 +296,7 @@ def test_warnings_are_shown_once_with_whom_they_are_about() -> None:
 # --- modes whose counters do not fit
 
 
+@pytest.mark.long
 def test_a_mode_whose_counters_do_not_fit_says_so_and_others_are_shown(
     fixture_elf: Find,
     monkeypatch: pytest.MonkeyPatch,
@@ -378,6 +381,7 @@ def simprof(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedP
     )
 
 
+@pytest.mark.long
 def test_the_program_runs_once_as_far_as_it_shows(fixture_elf: Find) -> None:
     """Two emulations, but input is read and output written once; its exit status is passed on."""
     words = (ROOT / "fixtures/input/words.txt").read_bytes()

@@ -161,6 +161,7 @@ def test_a_program_that_exits_without_counters_is_not_as_predicted(
     assert (mode["output_equal"], mode["counters_equal"]) == (True, None)
 
 
+@pytest.mark.long
 def test_what_is_refused(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> None:
     loops, text = fixture_elf("loops"), tmp_path / "text"
     text.write_text("no program")
@@ -217,6 +218,7 @@ int start(void) {
 """Ends with status 3 where there is no file `input`."""
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_the_current_directory_is_read_and_a_failed_run_is_warned_of(
     compile_c: Callable[..., Path],

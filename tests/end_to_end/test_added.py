@@ -83,6 +83,7 @@ def test_full_trace_buffers_are_flushed(
     assert written["witness"] > TRACE_BYTES
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize(
     ("mode", "width"), first(1, [("witness", "v9"), ("bits", "v8"), ("witness", "v8plus")], at=1)

@@ -115,6 +115,7 @@ def test_all_modes_find_the_same_edges(fixture_elf: Find) -> None:
 MODES = ("pp", "qpt2", "edges")
 
 
+@pytest.mark.long
 def test_routine_selection(fixture_elf: Find) -> None:
     found = run_json("--routine", "mai?", fixture_elf("switches"))
     assert [routine["symbol"] for routine in found["routines"]] == ["main"]

@@ -93,6 +93,37 @@ def test_all_counts_are_those_of_qemu_in_every_module(
     check_exact(tmp_path, width, kind)
 
 
+LATE = """
+#include <dlfcn.h>
+#include <stdio.h>
+static volatile int turns;
+static int add(int x) { return x + 3; }
+int main(void)
+{
+    for (int i = 0; i < 700000; i++) turns++;
+    void *library = dlopen("./twice.so", RTLD_LAZY);
+    return ((int (*)(int (*)(int), int))dlsym(library, "twice"))(add, 1);
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_a_routine_is_selected_of_a_module_that_is_loaded_late(tmp_path: Path) -> None:
+    """More than three million instructions are executed before, which is when runs are given up."""
+    build(tmp_path, "64", "-pie")
+    (tmp_path / "late.c").write_text(LATE)
+    command = [COMPILERS["c"], "-O1", str(tmp_path / "late.c"), "-o", str(tmp_path / "late")]
+    subprocess.run(command, check=True)
+    done = simprof(
+        "run", "--mode=pp", "--routine=twice", "--json=out", tmp_path / "late", at=tmp_path
+    )
+    assert done.returncode == 7, done.stderr
+    result = json.loads((tmp_path / "out").read_text())
+    assert [each["symbol"] for each in result["routines"]] == ["twice.so:twice"]
+    assert result["instructions"]["base"] > 3_000_000
+
+
 @pytest.mark.long
 @pytest.mark.toolchain
 def test_reports_name_the_module(tmp_path: Path) -> None:

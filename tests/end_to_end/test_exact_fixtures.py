@@ -45,6 +45,7 @@ def test_non_local_exits_are_exact(
     check_against_qemu(fixture_elf("nonlocal", width), [], directory=tmp_path, stack_pointers=True)
 
 
+@pytest.mark.long
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", first(1, WIDTHS))
 def test_signals_are_exact(fixture_elf: Callable[..., Path], tmp_path: Path, width: str) -> None:

@@ -174,6 +174,7 @@ def test_code_that_is_not_the_files(compile_c: Compile, place: Place, way: str) 
     assert "(generated code)" in [routine["routine"] for routine in ended.answer["routines"]]
 
 
+@pytest.mark.long
 def test_code_that_is_not_the_files_any_more(compile_c: Compile, place: Place) -> None:
     ended = place.run(build(compile_c, "endings"), "changed")
     assert (ended.status, ended.answer) == (125, None)

@@ -112,6 +112,7 @@ def test_input_comes_from_a_file(compile_c: Compile, tmp_path: Path) -> None:
     assert simulated.output == b"SOME TEXT\n"
 
 
+@pytest.mark.long
 def test_the_program_itself_says_how_it_ended(compile_c: Compile, tmp_path: Path) -> None:
     path = build(compile_c, "windows.c")
     answer = tmp_path / "answer.json"

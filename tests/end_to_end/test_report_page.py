@@ -350,6 +350,7 @@ def test_the_facts_of_a_routine_agree_with_its_graph(browser: Browser, tmp_path:
         assert page.get_by_text("2 blocks not drawn").count() == 1
 
 
+@pytest.mark.long
 def test_a_column_has_one_notation(browser: Browser, tmp_path: Path) -> None:
     """A short form beside all digits of a smaller number would look smaller."""
     first = routine(instructions=8_660_000_000_000_000, potential_paths=10**20)

@@ -43,6 +43,7 @@ def some() -> list[Setting]:
     return [Setting(mode, mode, SchemeOptions()) for mode in MODES]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "width"), first(1, zip([*PROGRAMS][::2], ("v9", "v8plus", "v8") * 3, strict=False))
 )

@@ -90,6 +90,7 @@ other:  retl
 """
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize("width", ["v9", "v8plus"])

@@ -90,6 +90,7 @@ def test_the_closing_table_has_every_setting_and_program(tmp_path: Path) -> None
     assert "more" not in text
 
 
+@pytest.mark.long
 def test_every_column_is_documented(swept: Path) -> None:
     with opened(swept) as connection:
         names = [row[0] for row in connection.execute("SELECT * FROM results").description]

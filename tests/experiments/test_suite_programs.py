@@ -359,6 +359,7 @@ def test_expected_outputs_of_programs() -> None:
             assert text and not set(b"*") & set(text) and b"NaN" not in text, source.name
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize(

@@ -1178,6 +1178,7 @@ def test_wrong_uses_are_one_line(
     assert Path("file.txt").read_text() == "precious"
 
 
+@pytest.mark.long
 def test_the_command_runs_programs_and_keeps_results(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

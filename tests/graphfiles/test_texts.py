@@ -107,6 +107,7 @@ def test_errors_name_the_line(tmp_path: Path, text: str, message: str) -> None:
     assert f"graph.txt: {message}" in str(error.value)
 
 
+@pytest.mark.long
 def test_groups_do_not_make_more_edges_than_a_graph_may_have(tmp_path: Path) -> None:
     many = " ".join(f"n{number}" for number in range(400))
     with pytest.raises(GraphFileError, match="more than 100,000 edges"):

@@ -74,6 +74,7 @@ def graphs(draw: st.DrawFn) -> ControlFlowGraph:
     return ControlFlowGraph(draw(LABELS), draw(st.integers(0, 99)), 8, blocks, edges, indirect)
 
 
+@pytest.mark.long
 @given(graphs())
 def test_any_graph_comes_back_whole(cfg: ControlFlowGraph) -> None:
     assert from_networkx(to_networkx(cfg)) == cfg

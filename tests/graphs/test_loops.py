@@ -70,6 +70,7 @@ def test_against_slow_references(seed: int) -> None:
             assert position[each.source] < position[each.target]
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(60))
 def test_dominators_against_networkx(seed: int) -> None:
     cfg = random_graph(random.Random(seed))

@@ -102,6 +102,7 @@ class Write(Scenario):
         assert {entry.name for entry in files.entries()} == {"two"}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs Linux")
 def test_a_kill_before_each_change_damages_nothing(tmp_path: Path) -> None:
     assert kill_everywhere(Write, tmp_path) >= 4

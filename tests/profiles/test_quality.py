@@ -74,6 +74,7 @@ def is_float(found: float | None, expected: Fraction | None) -> bool:
     return found == (None if expected is None else float(expected))
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(400))
 def test_measures_are_those_of_their_definitions(seed: int) -> None:
     rng = random.Random(seed)

@@ -63,6 +63,7 @@ VALUES: dict[ColumnKind, tuple[Any, ...]] = {
 }
 
 
+@pytest.mark.long
 def test_rows_in_json_are_those_that_the_json_module_writes() -> None:
     assert set(VALUES) == set(ColumnKind)
     columns = tuple(DataColumn(f"{kind.name} 100 %", kind) for kind in VALUES)

@@ -91,6 +91,7 @@ def test_program_file(fixture: Fixture, variant: Variant) -> None:
         assert undefined == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("fixture", "variant"), BUILT, ids=NAMES)
 def test_all_code_comes_from_here(fixture: Fixture, variant: Variant) -> None:
     """Units are our sources, under names without the machine's paths; so is every function."""

@@ -29,6 +29,7 @@ def children() -> set[int]:
     return {int(each) for task in tasks for each in (task / "children").read_text().split()}
 
 
+@pytest.mark.long
 def test_answers_are_those_of_a_run_here(fixture_elf: Find) -> None:
     elf, output = fixture_elf("sieve"), io.BytesIO()
     before = children()

@@ -156,6 +156,7 @@ def test_tests_that_fail_without_a_break_prove_nothing(tree: Path) -> None:
         fates(tree, mutant("x + x", "x * 3"))
 
 
+@pytest.mark.long
 def test_long_tests_are_run(tree: Path) -> None:
     (tree / "test_it.py").write_text(
         "import my_code\n\n\ndef test_double(request):\n"

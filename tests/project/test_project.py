@@ -127,6 +127,7 @@ def test_compile_helper_builds_once(
     assert machine == {"v9": 43, "v8plus": 18}[width]
 
 
+@pytest.mark.long
 def test_continuous_integration_needs_everything_and_runs_everything() -> None:
     """No toolchain, no green; and pytest is last, so that its counts end the output."""
     assert "exec make ci" in (ROOT / ".ci" / "run").read_text().splitlines()

@@ -125,6 +125,7 @@ def test_the_list_of_allowed_skips_is_short() -> None:
     assert not {"*", ""} & set(allowed)
 
 
+@pytest.mark.long
 def test_an_ignored_interrupt_does_not_reach_the_tests() -> None:
     """As `nohup` and the `&` of scripts leave it: Python then installs no handler of its own."""
     script = "import signal, tests.conftest; print(signal.getsignal(signal.SIGINT).__name__)"

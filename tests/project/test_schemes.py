@@ -91,6 +91,7 @@ def back_edges(broken: Callable[[str, str], Simprof]) -> Simprof:
     return broken("backedges", f"{source}\nSCHEME = BACK_EDGES\n")
 
 
+@pytest.mark.long
 def test_a_scheme_may_count_some_edges(back_edges: Simprof, tmp_path: Path) -> None:
     """Reports list what it counts: the counts of back edges that counters of all edges have."""
     done = back_edges(
@@ -401,6 +402,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[
     forget()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", first(2, BROKEN))
 def test_a_broken_distribution_spoils_its_mode_only(
     mode: str, here: Callable[[str, str], None], capfd: pytest.CaptureFixture[str]
@@ -502,6 +504,7 @@ def test_any_scheme_does_as_well_under_another_name(
     assert answers[0] == answers[1]
 
 
+@pytest.mark.long
 def test_two_distributions_with_one_mode_name_each_other(
     broken: Callable[[str, str], Simprof], tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_what_path_counters_do_not_tell(leaving: Observed, name: str) -> None:
         read_profile(leaving.file(name))
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("name", first(1, ["pp", "naive"]))
 def test_a_stack_that_is_not_the_run_s_breaks_flow(leaving: Observed, name: str) -> None:

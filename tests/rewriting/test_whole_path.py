@@ -64,6 +64,7 @@ def test_its_paths_are_the_execution_block_by_block(
     assert whole.length == whole.grammar.lengths[0] == whole.bytes // 4
 
 
+@pytest.mark.long
 def test_read_gives_the_profile_and_the_hot_subpaths(
     fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,6 +184,7 @@ def installed(tmp_path: Path) -> Callable[[str, str, str], Path]:
     return install
 
 
+@pytest.mark.long
 def test_schemes_of_other_distributions_have_versions_of_their_files(
     installed: Callable[[str, str, str], Path], tmp_path: Path, versions: Versions
 ) -> None:

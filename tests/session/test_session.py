@@ -189,6 +189,7 @@ def test_budgets_are_prefixes_of_the_run(run: Run) -> None:
         before = now
 
 
+@pytest.mark.long
 def test_a_rerun_repeats_neither_output_nor_input(
     monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path, fixture_elf: Callable[..., Path]
 ) -> None:

@@ -58,6 +58,7 @@ def test_paths_and_edges_are_those_of_pp(
     assert 0 < bits.counts["path_increments"] == whole <= pp.counts["path_increments"]
 
 
+@pytest.mark.long
 def test_codes_of_two_words_are_counted_in_a_program(
     fixture_elf: ElfFinder, tmp_path: Path
 ) -> None:

@@ -250,6 +250,7 @@ def test_long_paths_are_those_of_pp(count: int) -> None:
     assert_exact(cfg, plan, [*walks, [*longest, len(cfg.edges) - 1], longest])
 
 
+@pytest.mark.long
 def test_paths_beyond_the_last_word_are_cut() -> None:
     cfg = ways_out(600)
     plan = plan_bittrace(cfg)

@@ -140,6 +140,7 @@ def test_shared_sources_and_heads_of_back_edges() -> None:
     assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg) for _ in range(50)])
 
 
+@pytest.mark.long
 def test_large_routine() -> None:
     rng = random.Random(1)
     count = 3000

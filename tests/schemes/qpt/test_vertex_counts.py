@@ -88,6 +88,7 @@ def blocks_named(cfg: ControlFlowGraph, blocks: Iterable[int]) -> str:
     return "".join(sorted(str(cfg.name_of(block)) for block in blocks))
 
 
+@pytest.mark.long
 def test_figure_4a_vertex_counters_cost_124() -> None:
     cfg, weights = figure_4()
     plan = plan_qpt(cfg, placement=VertexPlacement.VERTEX_OPTIMAL, weights=weights)
@@ -296,6 +297,7 @@ def small_graph(rng: random.Random, most_edges: int) -> ControlFlowGraph:
             return cfg
 
 
+@pytest.mark.long
 @pytest.mark.seeds(range(40))
 def test_vertex_optimal_is_the_minimum(seed: int) -> None:
     """With measured weights no set of blocks that tells all counts executes less often."""

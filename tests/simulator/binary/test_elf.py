@@ -155,6 +155,7 @@ def try_load(path: Path, data: bytes) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("machine", [43, 18])
 def test_every_header_byte_flipped(tmp_path: Path, machine: int) -> None:
     """All bytes of the ELF and program headers, several values each."""
@@ -268,6 +269,7 @@ def test_names_that_are_ends_of_one_are_limited(
         load(tmp_path, data)
 
 
+@pytest.mark.long
 def test_crowds_of_parts_take_no_more_time_than_their_number(tmp_path: Path) -> None:
     """Tens of thousands of segments, sections and symbols: nothing is quadratic."""
     refused = 0

@@ -132,6 +132,7 @@ def test_integer_and_memory_instructions(kind: str, is64: bool, tmp_path: Path) 
     _check(tested, lambda draw, n, each: _state(draw, n, each.of_memory), tmp_path, is64)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", ["arithmetic", "conversions", "signs", "compares", "conditional_moves"]
 )

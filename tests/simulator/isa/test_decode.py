@@ -139,6 +139,7 @@ def _kind_from_text(mnemonic: str, operands: str) -> set[TransferKind]:
     return {K.NONE}
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", first(1, ["-m32", "-m64"], at=1))
 def test_every_word_agrees_with_objdump(width: str, tmp_path: Path) -> None:
