@@ -34,12 +34,13 @@ def main(arguments: Sequence[str]) -> int:
         return fail(f"Python {sys.version.split()[0]} is too old: use Python 3.11 or newer")
     directory = Path(arguments[0])
     extra = arguments[1] if len(arguments) == 2 else ""
-    if not works(directory) and not create(directory):
+    pip = installer(directory) or create(directory)
+    if pip is None:
         return fail(
             "this Python cannot make virtual environments: install its venv module "
             "(Debian: apt-get install python3-venv) and try again"
         )
-    if not install(directory, extra):
+    if not install(pip, extra):
         return fail("pip could not install simprof and its dependencies: see its message above")
     # Left by installations with setuptools. Python would believe the version that it names.
     shutil.rmtree(ROOT / "simprof.egg-info", ignore_errors=True)
@@ -51,18 +52,21 @@ def python(directory: Path) -> Path:
     return directory / "bin" / "python"
 
 
-def pip(directory: Path) -> list[str]:
-    """Return the command that installs into an environment: the system's pip where it can."""
-    if runs([sys.executable, "-m", "pip", "--python", python(directory), "--version"]):
-        return [sys.executable, "-m", "pip", "--python", str(python(directory))]
-    return [str(python(directory)), "-m", "pip"]
+def installer(directory: Path) -> list[str] | None:
+    """Return the pip that installs into an environment, the system's if it can; None: none does."""
+    probe = f"import sys; sys.exit(sys.version_info < {OLDEST})"
+    if not python(directory).exists() or not runs([python(directory), "-c", probe]):
+        return None
+    inside = str(python(directory))
+    pips = [sys.executable, "-m", "pip", "--python", inside], [inside, "-m", "pip"]
+    return next((pip for pip in pips if runs([*pip, "--version"])), None)
 
 
-def install(directory: Path, extra: str) -> bool:
+def install(pip: Sequence[str], extra: str) -> bool:
     """Install simprof, and what it and `extra` depend on; return whether that worked."""
-    command = [*pip(directory), "install", "--quiet", "--no-compile"]
+    command = [*pip, "install", "--quiet", "--no-compile"]
     # none replaces the pip that runs
-    others = [*command, *(["pip"] if command[0] == sys.executable else []), *requirements(extra)]
+    others = [*command, *(["pip"] if pip[0] == sys.executable else []), *requirements(extra)]
     own = subprocess.Popen([*command, "--no-deps", "--editable", str(ROOT)], env=environment())
     worked = subprocess.run(others, env=environment(), check=False).returncode == 0
     return own.wait() == 0 and worked
@@ -84,18 +88,8 @@ def requirements(extra: str) -> list[str]:
     return found
 
 
-def works(directory: Path) -> bool:
-    """Return whether `directory` holds an environment with a new enough Python and a pip."""
-    probe = f"import sys; sys.exit(sys.version_info < {OLDEST})"
-    return (
-        python(directory).exists()
-        and runs([python(directory), "-c", probe])
-        and runs([*pip(directory), "--version"])
-    )
-
-
-def create(directory: Path) -> bool:
-    """Make a new environment in one of the possible ways; return whether one worked."""
+def create(directory: Path) -> list[str] | None:
+    """Make a new environment in one of the possible ways; return its `installer`, if one worked."""
     ways: tuple[Callable[[Path], bool], ...] = (
         with_system_pip,
         with_venv,
@@ -104,9 +98,9 @@ def create(directory: Path) -> bool:
     )
     for way in ways:
         shutil.rmtree(directory, ignore_errors=True)
-        if way(directory) and works(directory):
-            return True
-    return False
+        if way(directory) and (pip := installer(directory)) is not None:
+            return pip
+    return None
 
 
 def with_venv(directory: Path) -> bool:

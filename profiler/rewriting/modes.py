@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from glob import escape
 
@@ -100,45 +100,34 @@ class Modes:
         other instructions of the original, what is printed by another output of it; another status
         or file is not explained at all.
         """
-        found = []
+        original, found = self._original, []
         if trial.unlike:
-            prints = self._print_by_addresses if trial.prints_otherwise else None
-            if prints is None:
+            lower = self._lower_where(original.prints_otherwise) if trial.prints_otherwise else None
+            if lower is None:
                 return ()
-            found.append(prints)
+            found.append(
+                "the output depends on addresses: the original prints something else with its "
+                f"stack {lower} bytes lower"
+            )
         if len(trial.found) > len(trial.unlike):  # which are a line each
-            way = self._way_by_addresses
-            if way is None:
+            lower = self._lower_where(lambda run: run.instructions != original.instructions)
+            if lower is None:
                 return ()
-            found.append(way)
+            found.append(
+                "control flow depends on addresses: the original executes "
+                f"{self._lower[lower].instructions} instructions with its stack {lower} bytes "
+                f"lower, not {original.instructions}"
+            )
         return tuple(found)
 
-    def _with_lower_stack(self) -> Iterator[tuple[int, ObservedRun]]:
-        """Yield the original's runs with its stack lower, and by how many bytes, each made once."""
+    def _lower_where(self, differs: Callable[[ObservedRun], bool]) -> int | None:
+        """Return by how many bytes the original's stack is lower in a run that differs, if any."""
         for lower in _LOWER:
             if lower not in self._lower:
                 self._place.put(self._place.original)
                 self._lower[lower] = self._place.run(EMULATOR, lower)
-            yield lower, self._lower[lower]
-
-    @cached_property
-    def _way_by_addresses(self) -> str | None:
-        for lower, run in self._with_lower_stack():
-            if run.instructions != (counted := self._original.instructions):
-                return (
-                    f"control flow depends on addresses: the original executes {run.instructions} "
-                    f"instructions with its stack {lower} bytes lower, not {counted}"
-                )
-        return None
-
-    @cached_property
-    def _print_by_addresses(self) -> str | None:
-        for lower, run in self._with_lower_stack():
-            if self._original.prints_otherwise(run):
-                return (
-                    "the output depends on addresses: the original prints something else with its "
-                    f"stack {lower} bytes lower"
-                )
+            if differs(self._lower[lower]):
+                return lower
         return None
 
     def _counted_alone(self, scheme: SchemeRun, made: Instrumented) -> tuple[CountedRun, SchemeRun]:

@@ -133,17 +133,12 @@ class Runs(Struct, frozen=True):
 
     world: World  # That the program runs in
     discoveries: Discoveries = field(default_factory=Discoveries)  # Beside the program's file
-    # runs, whole_runs: How many runs there were, and how many of them were whole.
+    # runs, whole_runs: How many runs there were that counted, and how many of them were whole.
     runs: int = 0
     whole_runs: int = 0
     reasons: tuple[Reason, ...] = ()  # Why there was each of them but the first
     # Graphs that a run has been made on which lacked nothing, with the discoveries they rest on
     recovered: tuple[Discoveries, ProgramGraphs] | None = None
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether it is known what a dynamically linked program loads, most of its code."""
-        return not self.world.program.parts or bool(self.discoveries.modules)
 
 
 def observe_in(
@@ -158,7 +153,7 @@ def observe_in(
     study.planners.path_counts = paths
     runs = Runs(world, seen or Discoveries())
     _check_trees(study)
-    if not runs.is_loaded:
+    if world.program.parts and not runs.discoveries.modules:
         runs = _loaded(study, runs)
     else:
         _check_names(study, runs)
@@ -167,11 +162,10 @@ def observe_in(
         own = None if study.trace is None else study.trace.path
         runs, observation = run_passes(study, runs, guide)
         for setting, path in checked:
-            if path != own:
-                _write_trace(study, runs, setting, path)
-        for setting, path in checked:
             from simprof.profiler.session.self_check import check_trace  # reads traces: numba
 
+            if path != own:
+                _write_trace(study, runs, setting, path)
             check_trace(path, setting.name, observation.events.values())
     return replace(
         observation,
@@ -301,16 +295,9 @@ def _together(first: Observation, again: Observation) -> Observation:
 def _loaded(study: Study, runs: Runs) -> Runs:
     """Run a dynamically linked program, counting nothing: most of its code is in what it loads."""
     report_progress(study.progress, Phase.RUNNING, limit=runs.world.limit)
-    machine = runs.world.machine()
-    result, loaded = machine.run(), all_loaded(machine.loaded)
-    machine.close()
-    return replace(
-        runs,
-        world=runs.world.ending_like(result),
-        discoveries=runs.discoveries.merged(loaded),
-        runs=runs.runs + 1,
-        reasons=(*runs.reasons, Reason.GRAPHS),
-    )
+    result, loaded = runs.world.run_bare()
+    discoveries = runs.discoveries.merged(all_loaded(loaded))
+    return replace(runs, world=runs.world.ending_like(result), discoveries=discoveries)
 
 
 def _check_names(study: Study, runs: Runs) -> None:
@@ -346,12 +333,13 @@ def _observed(
     """Run a program under some schemes until its graphs lack nothing."""
     planners = study.planners.of(settings, edge_counts)
     known: KnownProducts = {}
-    left = MAXIMUM_RUNS - 1
+    before = 0  # Runs that were given up
     while True:
+        is_last = before == MAXIMUM_RUNS - 1
         options = ExecutionOptions(
             # Where a program shows what its graphs lack piece by piece, each run lasts longer, so
             # that the last one need not be made on graphs that lack something.
-            grace=GRACE << MAXIMUM_RUNS - 1 - left if left else None,
+            grace=None if is_last else GRACE << before,
             replayable=guides,
             edge_counts=edge_counts,
             known=known,
@@ -367,11 +355,11 @@ def _observed(
             discoveries=had.merged(execution.discoveries),
             runs=runs.runs + 1,
         )
-        if left and runs.discoveries != had:
+        if runs.discoveries != had and not is_last:
             execution.close()
             del execution  # its plans are as large as those of the next run
             runs = replace(runs, reasons=(*runs.reasons, Reason.GRAPHS))
-            left -= 1
+            before += 1
             continue
         # after the last run that is made, the graphs may lack something still
         if runs.discoveries == had:

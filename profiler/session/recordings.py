@@ -63,11 +63,9 @@ def record_program(request: RunRequest, path: Path) -> RunResult:
         recording = RecordingFile(path, header)
         try:
             report_progress(request.progress, Phase.RUNNING, limit=guest.max_instructions)
-            machine = world.machine()
-            result, modules = machine.run(), machine.loaded.modules
-            machine.close()
+            result, loaded = world.run_bare()
             recording.log(world.host.log)
-            recording.close(_end(world, modules, result))
+            recording.close(_end(world, loaded.modules, result))
         except BaseException:
             recording.discard()
             raise

@@ -23,6 +23,7 @@ from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import UsageError
 from simprof.simulator.linux.files import Host
 from simprof.simulator.linux.outside import LEAST_LIMIT, CallLog, RecordingHost
+from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Limits, Observer, RunResult
 
@@ -101,6 +102,13 @@ class World(Struct, frozen=True):
         if execution.given_up:
             return execution
         return replace(execution, result=self._ended(execution.result))
+
+    def run_bare(self) -> tuple[RunResult, LoadedCode]:
+        """Run the program under no scheme; return how it ended, and what it has loaded."""
+        machine = self.machine()
+        result, loaded = self._ended(machine.run()), machine.loaded
+        machine.close()
+        return result, loaded
 
     def _ended(self, result: RunResult) -> RunResult:
         """Return the result of a run that ended where another one was cut short, as of that."""

@@ -169,6 +169,23 @@ def test_a_run_that_its_time_ended(
     assert result["instructions"]["base"] == 1998
 
 
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_a_dynamically_linked_program_that_its_time_ended(
+    compile_c: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its first run, which only shows what it loads, does not say why the recorded one ended."""
+    program = compile_c("int main(void) { return 3; }", static=False)
+    path, other = tmp_path / "run", tmp_path / "other"
+    assert cli.run(["record", str(program), "-o", str(path)]) == 3
+    changed(path, other, reason="timeout", status=BUDGET, instructions=50_000)
+    capfd.readouterr()
+    assert cli.run(["run", "--mode=edges", "--json=-", "--replay", str(other)]) == BUDGET
+    result = json.loads(capfd.readouterr().out)
+    assert result["exit"]["reason"] == "timeout"
+    assert result["instructions"]["base"] == 50_000
+
+
 def test_traces_of_a_recorded_run(recorded: Path, tmp_path: Path) -> None:
     """They are those of the run."""
     plain, replayed = tmp_path / "plain", tmp_path / "replayed"
