@@ -76,6 +76,8 @@ from simprof.profiler.session.scheme_runs import (
 from simprof.profiler.session.world import World
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
+from simprof.simulator.machine.codewatch import LoadedCode
+from simprof.simulator.machine.running import RunResult
 from simprof.simulator.stopping import Stopped
 
 if TYPE_CHECKING:
@@ -292,10 +294,15 @@ def _together(first: Observation, again: Observation) -> Observation:
     return replace(first, schemes=schemes, counters=counters)
 
 
+def run_bare(world: World) -> tuple[RunResult, LoadedCode]:
+    """Run a program under no scheme; return how it ended, and what it has loaded."""
+    return world.run_bare()  # no other module has a program run
+
+
 def _loaded(study: Study, runs: Runs) -> Runs:
     """Run a dynamically linked program, counting nothing: most of its code is in what it loads."""
     report_progress(study.progress, Phase.RUNNING, limit=runs.world.limit)
-    result, loaded = runs.world.run_bare()
+    result, loaded = run_bare(runs.world)
     discoveries = runs.discoveries.merged(all_loaded(loaded))
     return replace(runs, world=runs.world.ending_like(result), discoveries=discoveries)
 

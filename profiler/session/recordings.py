@@ -17,6 +17,7 @@ from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import GuestOptions, Phase, RunRequest, report_progress
+from simprof.profiler.session.passes import run_bare
 from simprof.profiler.session.world import World, open_world
 from simprof.profiler.trace.recording_format import (
     RecordedGuest,
@@ -63,7 +64,7 @@ def record_program(request: RunRequest, path: Path) -> RunResult:
         recording = RecordingFile(path, header)
         try:
             report_progress(request.progress, Phase.RUNNING, limit=guest.max_instructions)
-            result, loaded = world.run_bare()
+            result, loaded = run_bare(world)
             recording.log(world.host.log)
             recording.close(_end(world, loaded.modules, result))
         except BaseException:
