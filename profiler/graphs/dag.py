@@ -17,7 +17,6 @@ dead end
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, reduce
@@ -77,11 +76,11 @@ class DagColumns(NamedTuple):
     def only(self, kept: AbstractSet[int]) -> DagColumns:
         """Return the columns of the edges `kept`, under new ids in old order."""
         inside = [edge in kept for edge in range(len(self.source))]
-        source, target, cfg_edge = (array("q", compress(each, inside)) for each in self[:3])
+        source, target, cfg_edge = (compact([*compress(each, inside)]) for each in self[:3])
         # Dummies are the last edges.
         standing = list(compress(self.standing(), inside[len(inside) + 1 - len(self.first) :]))
-        first = array("q", accumulate(map(len, standing), initial=0))
-        return DagColumns(source, target, cfg_edge, first, array("q", chain(*standing)))
+        first = compact([*accumulate(map(len, standing), initial=0)])
+        return DagColumns(source, target, cfg_edge, first, compact([*chain(*standing)]))
 
     def edges(self) -> tuple[DagEdge, ...]:
         """Put edges together."""
@@ -97,7 +96,7 @@ class DagColumns(NamedTuple):
 
 def restored_columns(*columns: Column) -> DagColumns:
     """Make columns of what a pickle holds of them."""
-    return DagColumns(*(array("q", each) for each in columns))
+    return DagColumns(*columns)
 
 
 class Dag(Struct, frozen=True, dict=True):
@@ -113,7 +112,9 @@ class Dag(Struct, frozen=True, dict=True):
     removed: tuple[int, ...]
     cut_edges: tuple[int, ...]  # Those of `removed` that are no back edges
 
-    @cached_property
+    # These take more memory than all else that is kept of a plan, and only planning asks for them.
+    @property
+    @remembers_recent
     def edges(self) -> tuple[DagEdge, ...]:
         """The edges by id."""
         return self.columns.edges()
@@ -134,17 +135,20 @@ class Dag(Struct, frozen=True, dict=True):
             return None
         return self.columns.stands_for[first[dummy] : first[dummy + 1]]
 
-    @cached_property
+    @property
+    @remembers_recent
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing dag edge ids by vertex."""
         return edges_by_vertex(self.vertex_count, self.columns.source)
 
-    @cached_property
+    @property
+    @remembers_recent
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming dag edge ids by vertex."""
         return edges_by_vertex(self.vertex_count, self.columns.target)
 
-    @cached_property
+    @property
+    @remembers_recent
     def real(self) -> dict[int, int]:
         """Control-flow edge id -> dag edge id, for the edges that are kept."""
         return {edge: number for number, edge in enumerate(self.columns.cfg_edge) if edge >= 0}
@@ -282,8 +286,7 @@ class Removal(NamedTuple):
         edges, dummies = size[k.COUNT], size[k.OTHERS]
         first = found(place + 3)[: dummies + 1]
         lengths = (edges, edges, edges, dummies + 1, first[-1])
-        arrays = (array("q", found(place + n)[:length]) for n, length in enumerate(lengths))
-        columns = DagColumns(*arrays)
+        columns = DagColumns(*(compact(found(place + n)[: lengths[n]]) for n in range(5)))
         return Dag(cfg, dfs, columns, self.removed, self.cut_edges)
 
 

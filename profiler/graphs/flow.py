@@ -33,9 +33,8 @@ def solve_tree(tree: SpanningTree, counts: Sequence[int], supply: Sequence[int])
     result = [0 if inside else count for inside, count in zip(tree.in_tree, counts, strict=True)]
     rest = list(supply)
     for chord in tree.chords:
-        source, target = tree.ends[chord]
-        rest[source] -= result[chord]
-        rest[target] += result[chord]
+        rest[tree.source[chord]] -= result[chord]
+        rest[tree.target[chord]] += result[chord]
     result.append(0)  # of the root edge
     for vertex, edge, other, sign in reversed(rooted_edges(tree)):
         # All tree edges of `vertex` but this one are solved and taken out of `rest`.

@@ -97,7 +97,7 @@ class PathNumbering(Struct, frozen=True, dict=True):
                 del path[-1:]
                 continue
             path.append(edge)
-            target = self.dag.edges[edge].target
+            target = self.dag.columns.target[edge]
             if target == self.dag.cfg.exit:
                 yield tuple(path)
                 path.pop()
@@ -150,7 +150,7 @@ class PathNumbering(Struct, frozen=True, dict=True):
                 assert self.values[edge] == covered, (
                     f"the value of dag edge {edge} is not {covered}"
                 )
-                covered += self.num_paths[self.dag.edges[edge].target]
+                covered += self.num_paths[self.dag.columns.target[edge]]
             assert vertex == self.dag.cfg.exit or covered == self.num_paths[vertex], (
                 f"NumPaths of vertex {vertex} is not {covered}"
             )

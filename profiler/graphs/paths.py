@@ -151,9 +151,8 @@ def number_paths(
     source, target, edges = dag.columns.source, dag.columns.target, len(dag.columns.source)
     root = (cfg.exit, cfg.entry) if root_in_tree else None
     inside = tuple(map(bool, found(_TREE)[:edges]))
-    ends = tuple(zip(source, target, strict=True))
     numbering = numbering_of(dag, found, _ORDER, _NUM_PATHS)
-    tree = SpanningTree(cfg.vertex_count, ends, inside, frozenset(), root)
+    tree = SpanningTree(cfg.vertex_count, source, target, inside, frozenset(), root)
     if cfg.ordered:  # the kernel's increments are those of its own order
         increments = chord_increments(tree, numbering.values, (cfg.exit, cfg.entry))
         return NumberedPaths(dag, numbering, tree, increments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.simulator.cpu import compiled
@@ -77,7 +77,8 @@ def _call_native(
             continue
         if kind == "d":
             _check_exact(given)
-        parts.append(given if isinstance(given, array) else array(kind, given))
+        is_ready = isinstance(given, array) and given.typecode == kind
+        parts.append(cast("array[Any]", given) if is_ready else array(kind, given))
         at += len(given)
     places.append(at)
     block = array("q", b"".join(parts))

@@ -20,7 +20,8 @@ weighting
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -52,7 +53,9 @@ class SpanningTree(Struct, frozen=True, dict=True):
 
     # Number of vertex ids. Vertices that no usable edge touches are no part of the graph.
     vertex_count: int
-    ends: tuple[tuple[int, int], ...]  # (source, target) by edge
+    # By edge
+    source: Sequence[int]
+    target: Sequence[int]
     in_tree: tuple[bool, ...]  # Whether the edge is a tree edge, by edge
     excluded: frozenset[int]  # Edges that do not take part: neither tree edges nor chords.
     # (EXIT, ENTRY), in the tree in addition to `in_tree`; None for a forest without it.
@@ -60,9 +63,14 @@ class SpanningTree(Struct, frozen=True, dict=True):
 
     def __reduce__(self) -> Reduced:
         """Return what a pickle holds."""
-        columns = (compact([pair[end] for pair in self.ends]) for end in (0, 1))
+        columns = compact(self.source), compact(self.target)
         rest = bytes(self.in_tree), self.excluded, self.root_edge
         return restored_tree, (self.vertex_count, *columns, *rest)
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """(source, target) by edge."""
+        return tuple(zip(self.source, self.target, strict=True))
 
     @cached_property
     def chords(self) -> tuple[int, ...]:
@@ -78,12 +86,13 @@ class SpanningTree(Struct, frozen=True, dict=True):
         # The root edge has the id `len(ends)`. This is made anew each time: whoever needs it needs
         # it once, and it takes more memory than the tree.
         table: list[list[tuple[int, int, int]]] = [[] for _ in range(self.vertex_count)]
-        inside = [(edge, *self.ends[edge]) for edge, flag in enumerate(self.in_tree) if flag]
+        source, target = self.source, self.target
+        inside = [(e, source[e], target[e]) for e, flag in enumerate(self.in_tree) if flag]
         if self.root_edge is not None:
-            inside.append((len(self.ends), *self.root_edge))
-        for edge, source, target in inside:
-            table[source].append((edge, target, 1))
-            table[target].append((edge, source, -1))
+            inside.append((len(source), *self.root_edge))
+        for edge, start, end in inside:
+            table[start].append((edge, end, 1))
+            table[end].append((edge, start, -1))
         return table
 
     def weight(self, weights: Sequence[float]) -> float:
@@ -112,14 +121,15 @@ class SpanningTree(Struct, frozen=True, dict=True):
         # A forest is one of greatest weight if and only if every edge joins two vertices that tree
         # edges at least as heavy join already: none of them could be exchanged for it.
         # `weights`: By edge: those that the tree was made with.
-        assert len(weights) == len(self.ends), "the tree has not one weight for each edge"
+        ends = self.ends
+        assert len(weights) == len(ends), "the tree has not one weight for each edge"
         parent = list(range(self.vertex_count))
         if self.root_edge is not None:
             parent[self.root_edge[0]] = self.root_edge[1]
-        usable = (edge for edge in range(len(self.ends)) if edge not in self.excluded)
+        usable = (edge for edge in range(len(ends)) if edge not in self.excluded)
         # Of equal weights the tree edges come first: they are as heavy as the chords.
         for edge in sorted(usable, key=lambda e: (-weights[e], not self.in_tree[e])):
-            source, target = (find_root(parent, vertex) for vertex in self.ends[edge])
+            source, target = (find_root(parent, vertex) for vertex in ends[edge])
             if self.in_tree[edge]:
                 assert source != target, f"the tree's edge {edge} closes a cycle"
                 parent[source] = target
@@ -129,11 +139,10 @@ class SpanningTree(Struct, frozen=True, dict=True):
 
 
 def restored_tree(
-    vertex_count: int, sources: Iterable[int], targets: Iterable[int], inside: bytes, *rest: Any
+    vertex_count: int, sources: Sequence[int], targets: Sequence[int], inside: bytes, *rest: Any
 ) -> SpanningTree:
     """Make a tree of what a pickle holds of it."""
-    ends = tuple(zip(sources, targets, strict=True))
-    return SpanningTree(vertex_count, ends, tuple(map(bool, inside)), *rest)
+    return SpanningTree(vertex_count, sources, targets, tuple(map(bool, inside)), *rest)
 
 
 class ChordIncrements(Struct, frozen=True):
@@ -208,8 +217,12 @@ def find_tree(
 ) -> SpanningTree:
     """Do what `maximum_spanning_tree` does, with known vertices at both ends, by edge."""
     edges = len(source)
+    # The graph's own columns, if they are arrays: trees of large programs are many.
+    source, target = (
+        each if isinstance(each, array) else compact(each) for each in (source, target)
+    )
     if not edges:
-        return SpanningTree(vertex_count, (), (), frozenset(excluded), root_edge)
+        return SpanningTree(vertex_count, source, target, (), frozenset(excluded), root_edge)
     leave, entry = root_edge or (0, 0)
     found = call(
         k.spanning_tree,
@@ -223,9 +236,8 @@ def find_tree(
         *(Reals(weights), source, target, _barred(edges, excluded)),
         *(edges, edges, Reals(edges), vertex_count, edges),
     )
-    ends = tuple(zip(source, target, strict=True))
     in_tree = tuple(map(bool, found(9)))
-    return SpanningTree(vertex_count, ends, in_tree, frozenset(excluded), root_edge)
+    return SpanningTree(vertex_count, source, target, in_tree, frozenset(excluded), root_edge)
 
 
 def _barred(edges: int, excluded: Collection[int]) -> Piece:
@@ -252,12 +264,11 @@ def chord_increments(
         raise ValueError("event counting needs the edge EXIT -> ENTRY, in the tree or as a chord")
     exit_vertex, entry = root_edge
     vertices, edges = tree.vertex_count, len(values)
-    source, target = zip(*tree.ends, strict=True) if edges else ((), ())
     size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: entry, k.EXIT: exit_vertex}
     found = call(
         k.count_events,
         size | {k.ROOT: int(tree.root_edge is not None)},
-        *(source, target, tree.in_tree, _barred(edges, tree.excluded), values),
+        *(tree.source, tree.target, tree.in_tree, _barred(edges, tree.excluded), values),
         *(vertices + 1, vertices, vertices, 2 * edges, vertices, edges),
     )
     potential = tuple(found(10))

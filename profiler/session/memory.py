@@ -20,7 +20,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -44,6 +44,9 @@ from simprof.profiler.session.scheme_runs import (
 )
 from simprof.simulator.binary.program import Program
 
+if TYPE_CHECKING:
+    from simprof.profiler.code.context import ProgramContexts
+
 Kept = TypeVar("Kept")
 
 _SHORT = 16
@@ -53,7 +56,10 @@ class BinaryMemory:
     """What is known of one program; `files`: where it is kept. None: nowhere, nothing is known."""
 
     def __init__(self, program: Program, files: CacheFiles | None) -> None:
-        self._program, self._files = program, files
+        self.program, self._files = program, files
+        # The graphs that the file alone gives, once they are asked for ahead of any run
+        self._ahead: ProgramGraphs | None = None
+        self._contexts: tuple[ProgramGraphs, ProgramContexts] | None = None  # Those asked for last
         # Costs that have been handed out, which sessions add to: by the name under which they are
         # kept
         self._lent: dict[str, KnownCosts] = {}
@@ -67,12 +73,14 @@ class BinaryMemory:
 
         `program`: With the modules that it loads; None: it is the file alone.
         """
+        if self._ahead is not None and discoveries == Discoveries():
+            return self._ahead
         if self._files is None:
             return None
         recovered = self._load(_graphs_of(discoveries), ProgramGraphs)
         if recovered is None:
             return None
-        program = program or self._program
+        program = program or self.program
         code = build_code_image(program, discoveries.late_words)
         block_at = recovered.arrays.block_index(code.place.indices, len(code.words))
         return replace(recovered, program=program, code=code, block_at=block_at)
@@ -96,9 +104,31 @@ class BinaryMemory:
         """
         recovered = self.graphs(discoveries, program)
         if recovered is None:
-            recovered = recover(program or self._program, discoveries, known, told)
+            recovered = recover(program or self.program, discoveries, known, told)
             self.keep_graphs(recovered, discoveries)
         return recovered
+
+    def recover_ahead(self) -> None:
+        """Find what the file alone gives: processes that are forked then share it.
+
+        Of a dynamically linked program that is nothing before it has been run.
+        """
+        if not self.program.parts:
+            self._ahead = self.recover(Discoveries(), Known(), lambda *_: None)
+            self.contexts(self._ahead).of(0)  # what depends on the whole program comes with it
+
+    def contexts(self, recovered: ProgramGraphs) -> ProgramContexts:
+        """Return what code generation knows of the routines of some graphs."""
+        from simprof.profiler.code.context import ProgramContexts  # not where all prices are known
+
+        if self._contexts is None or self._contexts[0] is not recovered:
+            self._contexts = recovered, ProgramContexts(recovered)
+        return self._contexts[1]
+
+    def forget(self, routine: int) -> None:
+        """Let go of what is known of a routine's code."""
+        if self._contexts is not None:  # else nobody has asked for any
+            self._contexts[1].forget(routine)
 
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""
@@ -160,7 +190,7 @@ class BinaryMemory:
     def _name(self, what: str) -> str:
         # `fingerprint` stands for simprof's code: files of another version are not found, and make
         # room when they have not been used for long.
-        program = self._program
+        program = self.program
         name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
         return f"{name}.{program.sha256[:_SHORT]}.{fingerprint()}.{what}"
 
@@ -169,7 +199,7 @@ class BinaryMemory:
         kept = None if data is None else cache_files.loads(data)
         if not isinstance(kept, tuple) or len(kept) != 2:
             return None
-        return kept[1] if kept[0] == self._program.sha256 and isinstance(kept[1], kind) else None
+        return kept[1] if kept[0] == self.program.sha256 and isinstance(kept[1], kind) else None
 
     def _load_of_routines(self, what: str) -> Mapping[Any, bytes]:
         """Return what is kept by names that begin with the address and the name of a routine."""
@@ -189,7 +219,7 @@ class BinaryMemory:
 
     def _keep(self, what: str, value: object) -> None:
         if self._files is not None:
-            data = cache_files.dumps((self._program.sha256, value))
+            data = cache_files.dumps((self.program.sha256, value))
             self._files.write(self._name(what), data)
 
 

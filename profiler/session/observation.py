@@ -106,15 +106,11 @@ class Observation(Struct, frozen=True, dict=True):
     # Files that the program has opened, where they are on the host
     opened: frozenset[Path] = frozenset()
     keeps_plans: bool = False  # Whether it is worth while to keep the schemes' plans
-    # What code generation knows of the routines, where several observations share it
-    shared_contexts: ProgramContexts | None = None
 
-    @cached_property
+    @property
     def contexts(self) -> ProgramContexts:
         """What code generation knows of the routines."""
-        from simprof.profiler.code.context import ProgramContexts  # not where all prices are known
-
-        return self.shared_contexts or ProgramContexts(self.recovered)
+        return self.memory.contexts(self.recovered)
 
     @cached_property
     def names(self) -> RoutineNames:
@@ -137,8 +133,7 @@ class Observation(Struct, frozen=True, dict=True):
         """Let go of what measuring a routine took: its plans, and what is known of its code."""
         for scheme in self._all_schemes:
             scheme.forget(routine)
-        if "contexts" in self.__dict__:  # else nobody has asked for any
-            self.contexts.forget(routine)
+        self.memory.forget(routine)
 
     @property
     def _all_schemes(self) -> Iterable[SchemeRun]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -96,22 +98,28 @@ def routine_profile(
     cfg, price = events.cfg, routine.price.code
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
+    others: dict[str, Any] = {}
     if with_edges:
         instrumented = frozenset[int]() if plan is None else plan.instrumented_edges
-        edges = partial(_edges, routine, instrumented)
-        blocks = partial(
-            _blocks, events, price, code, range(len(cfg.blocks)), _untold_blocks(routine)
+        blocks, edges, early = range(len(cfg.blocks)), range(len(cfg.edges)), sorted(events.early)
+        make = partial(
+            RoutineProfile.of_rows,
+            partial(_edges, routine, instrumented),
+            partial(_blocks, events, price, code, blocks, _untold_blocks(routine)),
+            partial(_charged, events, code, edges, early),
         )
-        addresses = partial(_charged, events, code, range(len(cfg.edges)), sorted(events.early))
-    else:
+        others["cut_blocks"] = events.cut
+        if decoder is not None:
+            others["split_edges"] = tuple(sorted(ends_of_paths(decoder)))
+    else:  # made at once: what rows are made of takes more memory than these few
         loops = [] if decoder is None else _crossed_loops(events)
-        edges = partial(_loops_of_one_block, events, loops)
-        blocks = partial(_blocks, events, price, code, sorted({cfg.edges[e].source for e in loops}))
-        addresses = partial(_charged, events, code, loops, ())
-    return RoutineProfile.of_rows(
-        edges,
-        blocks,
-        addresses,
+        of_loops = sorted({cfg.edges[loop].source for loop in loops})
+        make = partial(
+            RoutineProfile,
+            edge_counts=_loops_of_one_block(events, loops),
+            block_counts=_blocks(events, price, code, of_loops) if loops else (),
+        )
+    return make(
         **routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register),
         activations=events.entered,
         added=routine.price.added + routine.counters.hash_instructions,
@@ -121,10 +129,7 @@ def routine_profile(
         numbered_paths=None if decoder is None else decoder.num_paths,
         iterations=None if routine.plan is None else routine.definition.iterations(routine.plan),
         limited_loops=() if routine.plan is None else routine.definition.limited(routine.plan),
-        cut_blocks=events.cut if with_edges else (),
-        split_edges=tuple(sorted(ends_of_paths(decoder)))
-        if decoder is not None and with_edges
-        else (),
+        **others,
     )
 
 
@@ -300,6 +305,7 @@ def measure_all(
         Measuring(observation, scheme, check=check, brief=brief) for scheme in observation.schemes
     ]
     observation.keep_plans()
+    _give_back()
     # Each routine is measured under all schemes before the next one, so that what is worked out of
     # it is shared, and need not be kept.
     for done, routine in enumerate(observation.events):
@@ -317,6 +323,13 @@ def measure_all(
         for measurement in measurements:
             check.check_profile(measurement)
     return measurements
+
+
+def _give_back() -> None:
+    """Give the system the memory that the run has let go of: its segments, and plans for them."""
+    # The C library keeps it between what is still in use: a tenth of all, of a large program.
+    with suppress(AttributeError):  # not glibc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def refuse(measuring: Iterable[Measuring], refused: Refused, *, raises: bool) -> None:

@@ -1,7 +1,7 @@
 """`simprof run` and `compare` as functions: a program under schemes, from file to measurements.
 
 Steps -> functions
-1. load the program; what earlier sessions know of it      `_load`
+1. load the program; what earlier sessions know of it      `load`
 2. open its world, or that of a recorded run               `world`, `recordings`
 3. run it, again and again where there is a reason         `passes.run_passes`
 4. regenerate traces (`--self-check`)                      `self_check.check_trace`
@@ -44,7 +44,6 @@ from simprof.profiler.session.results import Refused, measure_all
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planners
 from simprof.profiler.session.world import World, open_world
 from simprof.simulator.binary.dynamic import load_program
-from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -76,8 +75,11 @@ def compare_program(
     if jobs > 1:
         from simprof.profiler.session import shared  # which few sessions need
 
-        if shared.is_worth_it(request, asked, jobs):
-            found = shared.compare_shared(request, asked, jobs, compare)
+        if shared.may_be_worth_it(request, asked, jobs):
+            memory = load(request)
+            compare = partial(compare, memory=memory)
+            if shared.is_large(memory.program):
+                found = shared.compare_shared(request, asked, jobs, memory, compare)
     if found is None:
         found = compare(request, asked)
     if not found.measurements:
@@ -89,7 +91,12 @@ Profilers = Mapping[ProfileKind | None, Setting]  # Kind of profile -> the setti
 
 
 def _compare(
-    request: RunRequest, settings: Sequence[Setting], *, brief: bool, profilers: Profilers
+    request: RunRequest,
+    settings: Sequence[Setting],
+    *,
+    brief: bool,
+    profilers: Profilers,
+    memory: BinaryMemory | None = None,  # The program, if it has been loaded
 ) -> SchemeComparison:
     """Do the same in this process; measurements may be missing of all schemes."""
     limit = request.guest.max_instructions
@@ -104,7 +111,7 @@ def _compare(
     kinds = dict.fromkeys(guided_by(setting.mode) for setting in asked)
     needed = (profilers[kind] for kind in kinds if kind is not None)
     settings = (*asked, *(profiler for profiler in needed if profiler not in asked))
-    observation = observe(request, settings)
+    observation = observe(request, settings, memory=memory)
     told(0, 0)
     refused: Refused = {}
     measurements = measure_all(
@@ -158,6 +165,7 @@ def observe(
     guide: EdgeCounts | None = None,
     paths: PathCounts | None = None,  # The path profile in the same place
     known: Known | None = None,  # What recoveries of the program have found already
+    memory: BinaryMemory | None = None,  # The program, if it has been loaded
 ) -> Observation:
     """Run a program under several schemes until the graphs explain the whole run.
 
@@ -170,7 +178,7 @@ def observe(
 
         recording = Recording(request.replay)
         request = recorded_request(request, recording)
-    with _studied(request, settings, recording, known) as (study, world):
+    with _studied(request, settings, recording, known, memory) as (study, world):
         return observe_in(world, study, seen, guide, paths)
 
 
@@ -180,11 +188,13 @@ def _studied(
     settings: Sequence[Setting],
     recording: Recording | None,
     known: Known | None,
+    memory: BinaryMemory | None,
 ) -> Iterator[tuple[Study, World]]:
     """Load a program, and open the world that it sees, or that it saw when it was recorded."""
     guest = request.guest
     report_progress(request.progress, Phase.LOADING, limit=guest.max_instructions)
-    program, memory = _load(request)
+    memory = memory or load(request)
+    program = memory.program
     if program.parts and request.trace is not None:
         raise UnsupportedError(
             f"{program.path} is dynamically linked, and a trace cannot tell which form of a stub "
@@ -233,8 +243,7 @@ def _studied(
             raise
 
 
-def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
+def load(request: RunRequest) -> BinaryMemory:
     """Read the program; return it with what earlier sessions knew of it."""
     files = binaries() if request.remember else None
-    program = load_program(request.program, request.guest.sysroot)
-    return program, BinaryMemory(program, files)
+    return BinaryMemory(load_program(request.program, request.guest.sysroot), files)

@@ -6,6 +6,7 @@ program is run once and recorded, and each process repeats the run under its mod
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -13,12 +14,12 @@ from msgspec.structs import replace
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import RunRequest, Setting
+from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import SchemeComparison
 from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all
 from simprof.profiler.session.recordings import record_program
 from simprof.profiler.session.scheme_runs import Planners
-from simprof.simulator.binary.dynamic import load_program
-from simprof.simulator.binary.program import Platform
+from simprof.simulator.binary.program import Platform, Program
 
 LARGE_PROGRAM = 2 << 20  # Bytes of code from which on several processes are quicker
 FEWEST = 2  # Modes that a process has at least: one alone is measured in another way (`JUDGE`)
@@ -26,30 +27,36 @@ FEWEST = 2  # Modes that a process has at least: one alone is measured in anothe
 Compare = Callable[[RunRequest, Sequence[Setting]], SchemeComparison]
 
 
-def is_worth_it(request: RunRequest, settings: Sequence[Setting], jobs: int) -> bool:
-    """Whether several processes measure a program under some schemes more quickly than one."""
+def may_be_worth_it(request: RunRequest, settings: Sequence[Setting], jobs: int) -> bool:
+    """Whether several processes may measure some schemes more quickly than one."""
     if jobs < 2 or len(settings) < 2 * FEWEST or request.replay is not None:
         return False
-    if request.self_check or request.contexts is not None or not request.selection.is_all:
-        return False
-    program = load_program(request.program, request.guest.sysroot)
+    return not request.self_check and request.contexts is None and request.selection.is_all
+
+
+def is_large(program: Program) -> bool:
+    """Whether a program is so large that they do."""
     size = sum(piece.end - piece.start for piece in program.code)
-    if program.platform is not Platform.LINUX or size < LARGE_PROGRAM:
-        return False
-    Planners(program.sha256).of(settings)  # what is wrong with saved profiles shows before the run
-    return True
+    return program.platform is Platform.LINUX and size >= LARGE_PROGRAM
 
 
 def compare_shared(
-    request: RunRequest, settings: Sequence[Setting], jobs: int, compare: Compare
+    request: RunRequest,
+    settings: Sequence[Setting],
+    jobs: int,
+    memory: BinaryMemory,  # The program
+    compare: Compare,
 ) -> SchemeComparison:
     """Measure schemes in several processes, this one among them; it must have no other threads."""
+    Planners(memory.program.sha256).of(settings)  # what is wrong with profiles shows before the run
     distinct = tuple(dict.fromkeys(settings))
     count = max(1, min(jobs, len(distinct) // FEWEST))
     parts = [distinct[number::count] for number in range(count)]
     with scratch_directory("simprof-recording-") as scratch:
         recording = scratch / "recording"
         record_program(request, recording)
+        memory.recover_ahead()
+        gc.freeze()  # collections in this process would part its memory from that of the others
         replayed = replace(request, replay=recording)
         silent = replace(replayed, progress=None)
 

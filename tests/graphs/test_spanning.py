@@ -70,7 +70,7 @@ def test_excluded_edges_are_neither_tree_nor_chords() -> None:
 
 def test_validate_sees_a_tree_that_does_not_span() -> None:
     tree = maximum_spanning_tree(3, [(0, 1), (1, 2)], [1, 1], None)
-    broken = type(tree)(3, tree.ends, (True, False), frozenset(), None)
+    broken = type(tree)(3, tree.source, tree.target, (True, False), frozenset(), None)
     with pytest.raises(AssertionError, match="span"):
         broken.validate()
 
@@ -154,7 +154,7 @@ def test_validate_sees_increments_that_do_not_reproduce_the_values() -> None:
         right.validate(tree, [0, 2])
     with pytest.raises(AssertionError, match="has a potential"):
         replace(right, potential=(0, 1)).validate(tree, [0, 1])
-    bent = SpanningTree(2, tree.ends, (True, False), frozenset(), (1, 0))
+    bent = SpanningTree(2, tree.source, tree.target, (True, False), frozenset(), (1, 0))
     with pytest.raises(AssertionError, match="tree edge 0 has an increment"):
         replace(right, increments=(1, 1)).validate(bent, [1, 1])
 

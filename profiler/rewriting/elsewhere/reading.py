@@ -102,8 +102,8 @@ def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> 
     # stream: The trace that it has written, where that has the symbols of its paths.
     recipe, recovered, plans, codes = counted_by
     scheme = definition(recipe.mode)
-    contexts = ProgramContexts(recovered)
-    stacks = StackReader(recovered, contexts, recipe.copies)
+    known = BinaryMemory(recovered.program, None)
+    stacks = StackReader(recovered, known.contexts(recovered), recipe.copies)
     ends: dict[int, Counter[int]] = {}
     for frames in file.frames:
         for number, early in stacks.ends(frames).items():
@@ -126,7 +126,7 @@ def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> 
                 counted[number] = counters
         if unknown:
             raise UsageError(f"{file.trace_name} {UNKNOWN_SYMBOLS}")
-        return _measured(recipe, recovered, contexts, plans, events, counted, file.ends)
+        return _measured(recipe, recovered, known, plans, events, counted, file.ends)
     except FlowError as error:
         what, _, _ = str(error).partition(";")
         name, teller = (file.trace_name, "trace does") if writes else (file.name, "counters do")
@@ -259,7 +259,7 @@ def _untold(routine: str, what: str) -> UsageError:
 def _measured(
     recipe: PlanRecipe,
     recovered: ProgramGraphs,
-    contexts: ProgramContexts,
+    known: BinaryMemory,
     plans: Mapping[int, RoutinePlan],
     events: Mapping[int, RoutineEvents],
     counted: Mapping[int, RoutineCounters],
@@ -282,11 +282,10 @@ def _measured(
         judges={},
         events=dict(sorted(events.items())),
         counters=lambda _, routine: counted[routine],
-        shared_contexts=contexts,
         result=_result(ends, sum(each.instructions for each in events.values())),
         unattributed=Unattributed(0, 0),
         irregular=(),
-        memory=BinaryMemory(recovered.program, None),
+        memory=known,
         runs=len(ends),
         whole_runs=len(ends),
         discoveries=recipe.discoveries,

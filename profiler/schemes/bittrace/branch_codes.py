@@ -59,10 +59,10 @@ class BranchCodes(Struct, frozen=True, dict=True):
         """Return the code, by word, of dag edges from ENTRY on."""
         start, *edges = path
         words = [0] * self.word_count
-        at = self.words[self.dag.edges[start].target]
+        at = self.words[self.dag.columns.target[start]]
         words[at] = self.initial[start]
         for edge in edges:
-            source, target = self.dag.edges[edge].source, self.dag.edges[edge].target
+            source, target = self.dag.columns.source[edge], self.dag.columns.target[edge]
             words[at] = words[at] << self.widths[source] | self.labels[edge]
             if target != self.dag.cfg.exit and self.words[target] != at:
                 at = self.words[target]
@@ -91,13 +91,13 @@ class BranchCodes(Struct, frozen=True, dict=True):
             lengths = range(max(bits, 0), bits + 1)
         for bits in lengths:
             for start in self._starts.get(value >> bits, ()):
-                if self.words[self.dag.edges[start].target] == first:
+                if self.words[self.dag.columns.target[start]] == first:
                     yield start, bits
 
     def _follow(
         self, start: int, words: Sequence[int], bits: int, last: int
     ) -> tuple[int, ...] | None:
-        path, vertex = [start], self.dag.edges[start].target
+        path, vertex = [start], self.dag.columns.target[start]
         at = self.words[vertex]
         while vertex != last:
             width = self.widths[vertex]
@@ -106,7 +106,7 @@ class BranchCodes(Struct, frozen=True, dict=True):
             if bits < 0 or label >= len(self.order[vertex]):
                 return None
             path.append(self.order[vertex][label])
-            vertex = self.dag.edges[path[-1]].target
+            vertex = self.dag.columns.target[path[-1]]
             if vertex != self.dag.cfg.exit and self.words[vertex] != at:
                 if bits:
                     return None

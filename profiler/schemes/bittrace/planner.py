@@ -78,7 +78,7 @@ class BitTracePlan(AcyclicPathPlan, frozen=True, kw_only=True):
         if end.block in self.plan.counted_region:
             words = key_code(end.counted_ahead(self.cfg), self.codes.word_count)
             whole = self.codes.decode(words, self.cfg.exit)
-            targets = [self.dag.edges[edge].target for edge in whole]
+            targets = [self.dag.columns.target[edge] for edge in whole]
             path = whole[: targets.index(end.block) + 1]
             return path_record(self.dag, path, partial=True)
         registers = end.registers if self.plan.uses_register else (0,)
@@ -99,8 +99,9 @@ class BitTracePlan(AcyclicPathPlan, frozen=True, kw_only=True):
         """Return `static` of `simprof explain`: labels by edge, initial values of path starts."""
         cfg, codes = self.cfg, self.codes
         real = [self.dag.real.get(edge.id) for edge in cfg.edges]
-        labels = [codes.labels[edge.id] for edge in self.dag.edges]
-        widths = [codes.widths[edge.source] for edge in self.dag.edges]
+        source, *_ = self.dag.columns
+        labels = [codes.labels[edge] for edge in range(len(source))]
+        widths = [codes.widths[each] for each in source]
         return {
             "num_paths": num_paths(cfg, self.numbering.num_paths),
             "labels": by_edge(real, labels),

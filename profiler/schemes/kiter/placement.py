@@ -64,7 +64,7 @@ def tree_weights(
 ) -> tuple[float, ...]:
     """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight."""
     # For a `dummy_tree` one dummy edge is as good as another.
-    return (0.0,) * len(tree.ends) if tree.excluded else unrolled.edge_weights(weights)
+    return (0.0,) * len(tree.source) if tree.excluded else unrolled.edge_weights(weights)
 
 
 def entry_values(numbering: IterationNumbering) -> list[int]:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.dag import Dag, DagColumns, make_dag
 from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
 
@@ -167,7 +167,8 @@ class Unrolled(Dag, frozen=True, dict=True):
         """The iterated loop of each block that is in one."""
         return {vertex: loop for loop in self.loops for vertex in loop.body}
 
-    @cached_property
+    @property
+    @remembers_recent
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
         """Control-flow edge -> its edges here, by copy; absent where it is removed."""
         copies_of: defaultdict[int, list[int]] = defaultdict(list)

@@ -151,9 +151,8 @@ class PracticalDrafter(Drafter, frozen=True, kw_only=True):
         if self.parts.numbering is ValuePlaces.TREE:
             tree = dag_tree(kept, tree_weights(obvious, self.weights))
             return numbering, tree, chord_increments(tree, numbering.values)
-        ends = tuple(zip(columns.source, columns.target, strict=True))
         inside = tuple(not value for value in numbering.values)
-        tree = SpanningTree(kept.vertex_count, ends, inside, frozenset(), None)
+        tree = SpanningTree(kept.vertex_count, *columns[:2], inside, frozenset(), None)
         return (
             numbering,
             tree,

@@ -77,8 +77,8 @@ class IntervalNumbering(Struct, frozen=True):
         before, (behind, _) = least_before(dag, self.values), bounds(dag, self.values)
         values = tuple(
             value if edge in used else max(value, size - before[source] - behind[target])
-            for edge, (value, (_, source, target, *_)) in enumerate(
-                zip(self.values, dag.edges, strict=True)
+            for edge, (value, source, target) in enumerate(
+                zip(self.values, *dag.columns[:2], strict=True)
             )
         )
         return IntervalNumbering(values, self.indices)
@@ -86,7 +86,7 @@ class IntervalNumbering(Struct, frozen=True):
 
 def number_intervals(dag: Dag, paths: Mapping[DagPath, int]) -> IntervalNumbering:
     """Number interesting paths, given by edges from ENTRY to EXIT, with how often each executed."""
-    root, values = _Beginning({}), [0] * len(dag.edges)
+    root, values = _Beginning({}), [0] * len(dag.columns.source)
     at = defaultdict[int, list[_Beginning]](list)  # prefixes by the vertex that they lead to
     for path, executions in paths.items():
         prefix = root

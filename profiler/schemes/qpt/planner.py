@@ -107,7 +107,7 @@ class MixedPlan(BasicPlan, frozen=True):
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the edge counts; what ends early in a block leaves its end for EXIT."""
         early = ((_end(self.cfg, block), count) for block, count in counters.early.items())
-        counts = counts_at(len(self.tree.ends), self.tree.chords, counters.events)
+        counts = counts_at(len(self.tree.source), self.tree.chords, counters.events)
         supply = early_supply(self.tree.vertex_count, early, self.cfg.exit)
         solved = solve_tree(self.tree, counts, supply)
         return Reading(edges=tuple(solved[: len(self.cfg.edges)]))

@@ -44,7 +44,7 @@ class VertexFlow(Struct, frozen=True):
         """Derive the count of every block from those of `counted`; `early`: Block -> activations
         that ended early in it, and so did not go on to its successors.
         """
-        ended = ((self.tree.ends[block][1], count) for block, count in early.items())
+        ended = ((self.tree.target[block], count) for block, count in early.items())
         counts = counts_at(len(self.cfg.blocks), self.counted, counters)
         supply = early_supply(self.tree.vertex_count, ended, self.exit_class)
         return tuple(solve_tree(self.tree, counts, supply))
@@ -117,7 +117,7 @@ class _Upward:
     """A spanning tree's edges from each vertex towards its root."""
 
     def __init__(self, tree: SpanningTree) -> None:
-        self._ends = tree.ends
+        self._tree = tree
         self._parent: dict[int, tuple[int, bool]] = {}  # vertex -> parent, edge leads up
         self._depth = dict.fromkeys(range(tree.vertex_count), 0)
         for vertex, _, parent, direction in rooted_edges(tree):
@@ -128,7 +128,7 @@ class _Upward:
         """Return the vertices of the cycle that `chord`, the first edge, closes, each with whether
         the edge to the next is crossed in its own direction.
         """
-        source, target = self._ends[chord]
+        source, target = self._tree.source[chord], self._tree.target[chord]
         onward, back = [(source, True)], []
         while source != target:
             if self._depth[target] >= self._depth[source]:

@@ -66,17 +66,17 @@ class ObviousPaths(Struct, frozen=True, dict=True):
     def path(self, defining_edge: int) -> tuple[int, ...]:
         """Return the dag edges of the one path through a defining edge."""
         path = [defining_edge]
-        vertex = self.dag.edges[defining_edge].source
+        vertex = self.dag.columns.source[defining_edge]
         while vertex != self.dag.cfg.entry:
             (before,) = self.dag.in_edges[vertex]
             path.append(before)
-            vertex = self.dag.edges[before].source
+            vertex = self.dag.columns.source[before]
         path.reverse()
-        vertex = self.dag.edges[defining_edge].target
+        vertex = self.dag.columns.target[defining_edge]
         while vertex != self.dag.cfg.exit:
             (after,) = self.dag.out_edges[vertex]
             path.append(after)
-            vertex = self.dag.edges[after].target
+            vertex = self.dag.columns.target[after]
         return tuple(path)
 
     def validate(self) -> None:

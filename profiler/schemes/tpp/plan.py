@@ -210,7 +210,8 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
     def _uncounted(self) -> set[int]:
         """Blocks that paths reach which nothing counted before or counts later."""
         entries = [self.cfg.edges[edge].target for edge in self.plan.uncounted_entries]
-        return closure(entries, lambda v: (self.dag.edges[e].target for e in self.dag.out_edges[v]))
+        target, onward = self.dag.columns.target, self.dag.out_edges
+        return closure(entries, lambda vertex: [target[edge] for edge in onward[vertex]])
 
     def _prefix(self, path_sum: int, block: int) -> PathRecord:
         return path_record(self.dag, self.numbering.decode_prefix(path_sum, block), partial=True)

@@ -17,7 +17,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import Edge, closure
+from simprof.profiler.graphs.cfg import Edge, closure, remembers_recent
 from simprof.profiler.graphs.dag import Dag
 from simprof.profiler.graphs.loops import live_edges
 from simprof.profiler.plan.actions import Action, CountPath, SetRegister
@@ -55,7 +55,8 @@ class HotGraphs(Struct, frozen=True, dict=True):
         """Vertices that the kept graph has edges from."""
         return frozenset(self.kept.columns.source)
 
-    @cached_property
+    @property
+    @remembers_recent
     def left_out(self) -> tuple[tuple[Edge, bool], ...]:
         """The control-flow edges that the kept graph lacks, though control can take them, each with
         whether it ends a path.

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, closure
 from simprof.profiler.graphs.flow import propagate
 from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree, given_weights, maximum_spanning_tree
+from simprof.profiler.graphs.spanning import SpanningTree, find_tree, given_weights
 from simprof.profiler.plan.actions import Action, WriteTrace
 from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
 from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
@@ -91,16 +91,12 @@ def with_chords(
     # apart.
     barred = {edge.id for edge in cfg.edges if edge.id not in live}
     barred |= {edge.id for edge in cfg.edges if edge.id in witnessed or not _usable(cfg, edge.id)}
-    forest = maximum_spanning_tree(cfg.vertex_count, _ends(cfg), weights, None, barred)
+    forest = find_tree(cfg.vertex_count, *cfg.ends, weights, None, barred)
     return frozenset(witnessed) | frozenset(forest.chords)
 
 
 def _usable(cfg: ControlFlowGraph, edge: int) -> bool:
     return cfg.edges[edge].source != cfg.entry
-
-
-def _ends(cfg: ControlFlowGraph) -> list[tuple[int, int]]:
-    return [(edge.source, edge.target) for edge in cfg.edges]
 
 
 def counting_tree(cfg: ControlFlowGraph, witnessed: Collection[int]) -> SpanningTree:
@@ -112,7 +108,7 @@ def counting_tree(cfg: ControlFlowGraph, witnessed: Collection[int]) -> Spanning
     )
     dead = frozenset(edge.id for edge in cfg.edges if edge.id not in live)
     root = (cfg.exit, cfg.entry)
-    return SpanningTree(cfg.vertex_count, tuple(_ends(cfg)), inside, dead, root)
+    return SpanningTree(cfg.vertex_count, *cfg.ends, inside, dead, root)
 
 
 class Tokens(Enum):
