@@ -4,11 +4,13 @@
     python tools/scale.py [--part PART]... [--programs N] [--timeout SECONDS]
 
 Parts are `synthetic` (programs of 1, 10 and 100 MB of text, written by `benchmarks.synthetic`),
-`real` (cppcheck as debuggers get it, without optimisation: more than 36,000 routines), `long` (runs
-of 10^8, 10^9 and 10^10 instructions), `memory` (programs that would have simprof hold more than
-their memory limit: `benchmarks.kept_memory`), and `sweep` (10,000 cells on a Dask cluster of three
-workers, one of which is killed while it works; every row is compared with those of a sweep without
-a cluster). All of them by default: an hour. Each keeps its figure in docs/reliability.json.
+`real` (cppcheck as debuggers get it, without optimisation: more than 36,000 routines), `coverage`
+(cppcheck at five levels of optimisation, static and dynamic, its coverage exported and read back:
+`benchmarks.coverage`), `long` (runs of 10^8, 10^9 and 10^10 instructions), `memory` (programs that
+would have simprof hold more than their memory limit: `benchmarks.kept_memory`), and `sweep` (10,000
+cells on a Dask cluster of three workers, one of which is killed while it works; every row is
+compared with those of a sweep without a cluster). All of them by default: two hours. Each keeps its
+figure in docs/reliability.json.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from simprof.simulator.errors import SimulatorError
 from tools import reliability_figures
 from tools.benchmarks import synthetic
 from tools.benchmarks.commands import run_facts, simprof_command
+from tools.benchmarks.coverage import measure_coverage
 from tools.benchmarks.kept_memory import measure_memory
 from tools.benchmarks.processes import measure
 from tools.benchmarks.programs import Program
@@ -55,7 +58,7 @@ settings = [%s]
 LIMITS = range(10, 90, 10)
 """Limits of paths, and with each, counters as arrays and in hash tables."""
 COMMAND = "make scale"
-PARTS = ("synthetic", "real", "long", "memory", "sweep")
+PARTS = ("synthetic", "real", "coverage", "long", "memory", "sweep")
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts: Mapping[str, Callable[[], str]] = {
         "synthetic": lambda: measure_synthetic(SIZES, given.timeout),
         "real": lambda: measure_real(given.timeout),
+        "coverage": lambda: measure_coverage(load_suite(str(SUITE)).benchmark(REAL), given.timeout),
         "long": lambda: measure_long(ROUNDS, given.timeout),
         "memory": lambda: measure_memory(given.timeout),
         "sweep": lambda: measure_sweep(given.programs, given.timeout),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +12,8 @@ from simprof.profiler.experiments.suites.sources import fetched_archive, unpack
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.exports.coverage import coverage
 from simprof.profiler.exports.source import ExportSource
-from simprof.profiler.profiles.program_files import SourceFiles
 from tests.conftest import ROOT
-from tests.support.coverage import exported, gcovr, lines_of, parsed, written
+from tests.support.coverage import exported, lines_of, read_back, written
 from tests.support.turns import turns
 
 LEVELS = ("-O0", "-Og", "-O1", "-O2", "-Os")
@@ -76,50 +74,6 @@ HEADERS = {
 }
 
 
-def read_back(source: ExportSource, directory: Path) -> None:
-    """Read every format of coverage with its consumer: all find the same lines and counts."""
-    tracefile = written("lcov", source)
-    expected = lines_of(tracefile.decode())
-    counts = [count for lines in expected.values() for count in lines.values()]
-    assert counts
-    info = directory / "x.info"
-    info.write_bytes(tracefile)
-    summary = subprocess.run(
-        ["lcov", "--rc", "lcov_branch_coverage=1", "--summary", info],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    assert f"({sum(map(bool, counts))} of {len(counts)} lines)" in summary
-    # Functions that begin on one line, such as those made of a template, may be one for lcov; files
-    # without a line of code of their own, whose functions were inlined, it may leave out.
-    records = [re.findall(r"^FN:(\d+),", each, re.M) for each in tracefile.decode().split("SF:")]
-    with_code = [each for each in tracefile.decode().split("SF:") if "\nDA:" in each]
-    least = sum(len(set(re.findall(r"^FN:(\d+),", each, re.M))) for each in with_code)
-    functions = re.search(r"functions\.\.: .* of (\d+) functions?\)", summary)
-    assert functions is not None, summary
-    assert least <= int(functions[1]) <= sum(map(len, records)), summary
-    assert len(parsed(written("cobertura", source)).findall(".//class/lines/line")) == len(counts)
-    # gcovr shows files below its root only.
-    below = ExportSource(source.measurement, sources=SourceFiles((("/", str(directory)),)))
-    (directory / "x.gcov.json.gz").write_bytes(written("gcov", below))
-    report = gcovr("-g", "-k", "--root", str(directory), ".", directory=directory)
-    found = {
-        "/" + file["file"]: {line["line_number"]: line["count"] for line in file["lines"]}
-        for file in report["files"]
-    }
-    assert found.keys() == expected.keys() | {name for name, lines in found.items() if not lines}
-    # gcovr leaves out lines that it takes for no code.
-    differing = {
-        (name, n): (count, expected[name].get(n))
-        for name, lines in found.items()
-        for n, count in lines.items()
-        if expected[name].get(n) != count
-    }
-    assert not differing
-    assert any(found.values())
-
-
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
@@ -178,7 +132,10 @@ def test_a_real_program(
     static: bool,
     width: str,
 ) -> None:
-    """The preprocessor of cppcheck, which takes seconds to build where the whole takes minutes."""
+    """The preprocessor of cppcheck, which takes seconds to build where the whole takes minutes.
+
+    `tools/scale.py` reads the coverage of the whole back.
+    """
     own = cppcheck / "externals" / "simplecpp"
     flags = (level, "-g", "-w", f"-I{own}", str(own / "simplecpp.cpp"))
     program = compile_c(PREPROCESSOR, flags, width, "c++", static)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import tarfile
 import warnings
 from pathlib import Path
 
 import pytest
 
+from simprof.profiler.experiments.suites.suite import Benchmark, Input, Package, Recipe
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary.elf import load
 from simprof.simulator.errors import SimulatorError
 from tests.support.profiled import measure
 from tools import scale
-from tools.benchmarks import kept_memory, synthetic
+from tools.benchmarks import coverage, kept_memory, synthetic
 from tools.benchmarks.kept_memory import Held
 from tools.scale import Taken, table
 
 ROUTINES = 20
+BUILT = {
+    "Makefile": "small: small.cc\n\t$(CXX) $(CXXFLAGS) $(LDFLAGS) -Wl,--as-needed -o $@ small.cc\n",
+    "small.cc": "static int less(int count)\n{\n    return count - 1;\n}\n"
+    "int main(int count, char **)\n{\n    if (count > 2)\n        count = 2;\n"
+    "    return less(count);\n}\n",
+}
 
 
 @pytest.fixture
@@ -98,3 +106,27 @@ def test_what_is_held_is_measured(tmp_path: Path) -> None:
     assert 50 < kept_memory.held(program, "overlapping", 100, 64, 120) < 1000
     with pytest.raises(SimulatorError, match="timeout"):
         kept_memory.held(program, "calls", 10_000_000, 64, 0.1)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.viewers
+def test_coverage_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a program that is built as the large one is; not of one that ends otherwise."""
+    sources, archive = tmp_path / "small-1", tmp_path / "small.tar"
+    sources.mkdir()
+    for name, text in BUILT.items():
+        (sources / name).write_text(text)
+    with tarfile.open(archive, "w") as tar:
+        tar.add(sources, sources.name)
+    monkeypatch.setattr(coverage, "fetched_archive", lambda _package, _cache: archive)
+    recipe = Recipe(package=Package("small", archive.name, "", sources.name), product="small")
+    small = Benchmark("small", "INT", "none", "", recipe, {"train": Input("train")})
+    says = coverage.measure_coverage(small, 300, ("-O0",))
+    static, dynamic = (line.split(" | ") for line in says.splitlines()[-2:])
+    assert [static[0], dynamic[0]] == ["| `-O0`, static", "| `-O0`, dynamic"]
+    assert static[1] == dynamic[1] == "7 of 8"
+    label, program = next(coverage.linked(small, sources, "-Os"))
+    assert label == "`-Os`, static"
+    with pytest.raises(SimulatorError, match="failed"):
+        coverage.measured(program, Input("train", arguments=("more",)), 300)

@@ -14,11 +14,11 @@ from lxml import etree
 
 from simprof.profiler.exports.formats import find
 from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.request.request import GuestOptions, RunRequest, Selection
 from simprof.profiler.session.session import run_program
-from tests.conftest import ROOT
 
-DTD = ROOT / "tests" / "exports" / "coverage-04.dtd"
+DTD = Path(__file__).resolve().parents[1] / "exports" / "coverage-04.dtd"
 
 
 def lines_of(tracefile: str) -> dict[str, dict[int, int]]:
@@ -43,6 +43,17 @@ def parsed(document: bytes) -> etree._Element:
     return root
 
 
+def hits_of(report: etree._Element) -> dict[str, dict[int, int]]:
+    """File -> line -> count, as a document of Cobertura's has them."""
+    return {
+        str(file.get("filename")): {
+            int(line.get("number", "")): int(line.get("hits", ""))
+            for line in file.findall("lines/line")
+        }
+        for file in report.iter("class")
+    }
+
+
 def gcovr(*arguments: str | Path, directory: Path) -> dict[str, Any]:
     """What gcovr has read, as its own JSON."""
     output = directory / "gcovr.json"
@@ -61,3 +72,55 @@ def exported(
         words = tuple(map(str.encode, arguments))
         request = RunRequest(program, guest, words, "edges", selection=selection)
         return ExportSource(run_program(request))
+
+
+def read_back(source: ExportSource, directory: Path) -> tuple[int, int]:
+    """Read every format of coverage with its consumer: all find the same lines and counts.
+
+    Returns how many of the lines were executed, and how many there are.
+    """
+    # gcovr shows files below its root only.
+    below = ExportSource(source.measurement, sources=SourceFiles((("/", str(directory)),)))
+    tracefile = written("lcov", below)
+    expected = lines_of(tracefile.decode())
+    counts = [count for lines in expected.values() for count in lines.values()]
+    executed = sum(map(bool, counts))
+    assert counts
+    info = directory / "x.info"
+    info.write_bytes(tracefile)
+    summary = subprocess.run(
+        ["lcov", "--rc", "lcov_branch_coverage=1", "--summary", info],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert f"({executed} of {len(counts)} lines)" in summary
+    # Functions that begin on one line, such as those made of a template, may be one for lcov; files
+    # without a line of code of their own, whose functions were inlined, it may leave out.
+    records = [re.findall(r"^FN:(\d+),", each, re.M) for each in tracefile.decode().split("SF:")]
+    with_code = [each for each in tracefile.decode().split("SF:") if "\nDA:" in each]
+    least = sum(len(set(re.findall(r"^FN:(\d+),", each, re.M))) for each in with_code)
+    functions = re.search(r"functions\.\.: .* of (\d+) functions?\)", summary)
+    assert functions is not None, summary
+    assert least <= int(functions[1]) <= sum(map(len, records)), summary
+    assert hits_of(parsed(written("cobertura", below))) == expected
+    (directory / "x.gcov.json.gz").write_bytes(written("gcov", below))
+    report = gcovr("-g", "-k", "--root", str(directory), ".", directory=directory)
+    found = {
+        str(directory / file["file"]): {
+            line["line_number"]: line["count"] for line in file["lines"]
+        }
+        for file in report["files"]
+    }
+    assert found.keys() == expected.keys() | {name for name, lines in found.items() if not lines}
+    # gcovr leaves out lines that it takes for no code, and functions whose names begin as those of
+    # compilers do: what initialises variables, and templates that return a `__normal_iterator`.
+    differing = {
+        (name, n): (count, expected[name].get(n))
+        for name, lines in found.items()
+        for n, count in lines.items()
+        if expected[name].get(n) != count
+    }
+    assert not differing
+    assert any(found.values())
+    return executed, len(counts)
