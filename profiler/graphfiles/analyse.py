@@ -186,9 +186,9 @@ def _saved_answer(document: GraphDocument, file: Path) -> Mapping[str, Any]:
     )
 
 
-ENUMERATION_LIMIT = 1_000_000
-# Blocks that enumerated paths may have together: an answer that fits memory.
-LISTED_BLOCKS_LIMIT = 50_000_000
+ENUMERATION_LIMIT = 100_000  # Paths: an answer of some seconds
+# Blocks that enumerated paths may have together: an answer of some seconds, and 50 MB.
+LISTED_BLOCKS_LIMIT = 2_000_000
 
 
 class AnalysisOptions(Struct, frozen=True):
