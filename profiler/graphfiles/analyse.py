@@ -187,7 +187,7 @@ def _saved_answer(document: GraphDocument, file: Path) -> Mapping[str, Any]:
 
 
 ENUMERATION_LIMIT = 100_000  # Paths: an answer of some seconds
-# Blocks that enumerated paths may have together: an answer of some seconds, and 50 MB.
+# Blocks that enumerated paths may have together: an answer of some seconds, and tens of megabytes.
 LISTED_BLOCKS_LIMIT = 2_000_000
 
 

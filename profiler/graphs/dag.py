@@ -67,7 +67,7 @@ class DagColumns(NamedTuple):
 
     def __reduce__(self) -> Reduced:
         """Return what a pickle holds."""
-        return restored_columns, tuple(map(compact, self))
+        return DagColumns, tuple(map(compact, self))
 
     def standing(self) -> list[tuple[int, ...]]:
         """Return what each dummy stands for."""
@@ -92,11 +92,6 @@ class DagColumns(NamedTuple):
             else DagEdge(edge, source, target, cfg_edge)
             for edge, source, target, cfg_edge in ends
         )
-
-
-def restored_columns(*columns: Column) -> DagColumns:
-    """Make columns of what a pickle holds of them."""
-    return DagColumns(*columns)
 
 
 class Dag(Struct, frozen=True, dict=True):

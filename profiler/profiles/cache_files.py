@@ -265,7 +265,6 @@ MAKERS = frozenset(
         f"{__name__}.words_of",
         "msgspec._utils.rebuild",  # of structures whose fields are given by name
         "simprof.profiler.graphs.compact.restored",
-        "simprof.profiler.graphs.dag.restored_columns",
         "simprof.profiler.graphs.spanning.restored_tree",
     }
 )

@@ -108,13 +108,14 @@ class BinaryMemory:
             self.keep_graphs(recovered, discoveries)
         return recovered
 
-    def recover_ahead(self) -> None:
+    def recover_ahead(self, told: Callable[[int, int], None]) -> None:
         """Find what the file alone gives: processes that are forked then share it.
 
-        Of a dynamically linked program that is nothing before it has been run.
+        `told`: As for `recovery.recover`. Of a dynamically linked program that is nothing before it
+        has been run.
         """
         if not self.program.parts:
-            self._ahead = self.recover(Discoveries(), Known(), lambda *_: None)
+            self._ahead = self.recover(Discoveries(), Known(), told)
             self.contexts(self._ahead).of(0)  # what depends on the whole program comes with it
 
     def contexts(self, recovered: ProgramGraphs) -> ProgramContexts:

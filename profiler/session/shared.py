@@ -7,13 +7,15 @@ program is run once and recorded, and each process repeats the run under its mod
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 from msgspec.structs import replace
 
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
-from simprof.profiler.request.request import RunRequest, Setting
+from simprof.profiler.request.request import Phase, RunRequest, Setting, report_progress
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import SchemeComparison
 from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all
@@ -55,8 +57,10 @@ def compare_shared(
     with scratch_directory("simprof-recording-") as scratch:
         recording = scratch / "recording"
         record_program(request, recording)
-        memory.recover_ahead()
-        gc.freeze()  # collections in this process would part its memory from that of the others
+        limit = request.guest.max_instructions
+        memory.recover_ahead(
+            partial(report_progress, request.progress, Phase.RECOVERING, limit=limit)
+        )
         replayed = replace(request, replay=recording)
         silent = replace(replayed, progress=None)
 
@@ -68,7 +72,7 @@ def compare_shared(
 
             return Forked(lambda pipe: answer_all(pipe, answer))
 
-        with Pool(start, count - 1) as pool:
+        with _frozen(), Pool(start, count - 1) as pool:
             for number in range(count - 1):
                 pool.ask(number, None)
             found = [compare(replayed, parts[0])]
@@ -77,6 +81,16 @@ def compare_shared(
                 # a process that is killed for its memory costs time and nothing else
                 found.append(compare(silent, part) if isinstance(answer, Lost) else answer)
     return _together(settings, parts, found)
+
+
+@contextmanager
+def _frozen() -> Iterator[None]:
+    """Leave what there is to the processes that are forked: collections here would part it."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _together(

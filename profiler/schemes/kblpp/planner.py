@@ -16,7 +16,7 @@ So k changes neither the paths nor what is done between their ends.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -72,18 +72,16 @@ class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
         """See `PathDecoder`: by ascending length."""
         found = single = list(super().numbered_paths())
         yield from found
-        after: defaultdict[int, set[int]] = defaultdict(set)
-        for last, first in self._joins:
-            after[last].add(first)
-        # By the last block of a path: those that can come behind it
-        onward: defaultdict[int, list[tuple[int, PathRecord]]] = defaultdict(list)
-        for last, firsts in after.items():
-            onward[last] = [each for each in single if each[1].blocks[0] in firsts]
+        # By the last block of a path: those that may come behind it
+        onward = {
+            last: [each for each in single if (last, each[1].blocks[0]) in self._joins]
+            for last in {last for last, _ in self._joins}
+        }
         for _ in range(self.length - 1):
             found = [
                 (self.sequences.extended(before + 1, number) - 1, joined)
                 for before, record in found
-                for number, path in onward[record.blocks[-1]]
+                for number, path in onward.get(record.blocks[-1], ())
                 if (joined := self._join(record, path)) is not None
             ]
             yield from found
