@@ -9,8 +9,8 @@ Parts are `synthetic` (programs of 1, 10 and 100 MB of text, written by `benchma
 `benchmarks.coverage`), `long` (runs of 10^8, 10^9 and 10^10 instructions), `memory` (programs that
 would have simprof hold more than their memory limit: `benchmarks.kept_memory`), and `sweep` (10,000
 cells on a Dask cluster of three workers, one of which is killed while it works; every row is
-compared with those of a sweep without a cluster). All of them by default: two hours. Each keeps its
-figure in docs/reliability.json.
+compared with those of a sweep without a cluster). All of them by default: more than an hour. Each
+keeps its figure in docs/reliability.json.
 """
 
 from __future__ import annotations

@@ -156,17 +156,23 @@ def test_a_library_that_has_changed(recorded: Path, refused: Refused, tmp_path: 
         assert f"loads {library}, which has changed or is gone" in line
 
 
-def test_a_run_that_its_time_ended(
-    recorded: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def check_end_by_time(
+    recorded: Path, other: Path, instructions: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It ends after as many instructions, and for the same reason."""
-    other = tmp_path / "other"
-    changed(recorded, other, reason="timeout", status=BUDGET, instructions=1998)
+    """Repeat a run as if its time had ended: it ends then, and says why."""
+    changed(recorded, other, reason="timeout", status=BUDGET, instructions=instructions)
     capfd.readouterr()
     assert cli.run(["run", "--mode=edges", "--json=-", "--replay", str(other)]) == BUDGET
     result = json.loads(capfd.readouterr().out)
     assert result["exit"]["reason"] == "timeout"
-    assert result["instructions"]["base"] == 1998
+    assert result["instructions"]["base"] == instructions
+
+
+def test_a_run_that_its_time_ended(
+    recorded: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It ends after as many instructions, and for the same reason."""
+    check_end_by_time(recorded, tmp_path / "other", 1998, capfd)
 
 
 @pytest.mark.long
@@ -176,14 +182,9 @@ def test_a_dynamically_linked_program_that_its_time_ended(
 ) -> None:
     """Its first run, which only shows what it loads, does not say why the recorded one ended."""
     program = compile_c("int main(void) { return 3; }", static=False)
-    path, other = tmp_path / "run", tmp_path / "other"
+    path = tmp_path / "run"
     assert cli.run(["record", str(program), "-o", str(path)]) == 3
-    changed(path, other, reason="timeout", status=BUDGET, instructions=50_000)
-    capfd.readouterr()
-    assert cli.run(["run", "--mode=edges", "--json=-", "--replay", str(other)]) == BUDGET
-    result = json.loads(capfd.readouterr().out)
-    assert result["exit"]["reason"] == "timeout"
-    assert result["instructions"]["base"] == 50_000
+    check_end_by_time(path, tmp_path / "other", 50_000, capfd)
 
 
 def test_traces_of_a_recorded_run(recorded: Path, tmp_path: Path) -> None:
