@@ -10,7 +10,8 @@
     tools/structure.py --svg FILE    the same drawing as SVG, through Graphviz's `dot`
     --root DIRECTORY                 of another tree than this repository
 
-Every import counts: at the top of a module, inside a function, and those for types only.
+Every import counts: at the top of a module, inside a function, and those for types only. That of
+`DOOR` counts as imports of what it hands on.
 
 Words
 -----
@@ -60,6 +61,8 @@ FOLDERS = {"simprof": "simprof", **{name: name.split(".")[1] for name in CONTAIN
 """Package -> its folder in the repository."""
 COLOURS = {"simprof": "#fdf2d0", "simprof.profiler": "#dce9f7", "simprof.simulator": "#e3f1dc"}
 
+DOOR = "simprof.schemes"
+"""What authors of schemes import, simprof's own among them."""
 WINGS = ("simprof.profiler.experiments", "simprof.profiler.rewriting")
 """Packages above the command line: nothing of the house imports them."""
 ENTRIES = ("simprof.profiler.cli", "simprof.__main__")
@@ -111,8 +114,8 @@ class Tree:
     Attributes
     ----------
     imports
-        Dotted name of a module -> the modules of the tree that it imports. A package's
-        `__init__` has the package's name.
+        Dotted name of a module -> the modules of the tree that it imports, those behind `DOOR` in
+        its place. A package's `__init__` has the package's name.
     sources
         Dotted name of a module -> the text of its file.
     packages
@@ -132,11 +135,13 @@ def read_tree(root: Path, folders: Mapping[str, str] = FOLDERS) -> Tree:
             parts = (package, *path.relative_to(root / folder).with_suffix("").parts)
             files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     sources = {name: path.read_text() for name, path in files.items()}
+    behind = set(_imported(sources.get(DOOR, ""), DOOR, files))
+    imports: dict[str, frozenset[str]] = {}
+    for name, text in sources.items():
+        found = set(_imported(text, name, files))
+        imports[name] = frozenset((found | behind if DOOR in found else found) - {DOOR, name})
     return Tree(
-        imports={
-            name: frozenset(set(_imported(text, name, files)) - {name})
-            for name, text in sources.items()
-        },
+        imports=imports,
         sources=sources,
         packages=frozenset(name for name, path in files.items() if path.stem == "__init__"),
     )

@@ -137,7 +137,7 @@ def _count_shape(action: CountPath | CountConstantPath, access: CounterAccess) -
     return is_constant or shapes.constant(COUNTER_SIZE * action.constant, access)
 
 
-GENERATORS: Generators = {
+PATH_GENERATORS: Generators = {
     SetRegister: Generator(set_register, Needs(path=True), _set_shape),
     AddRegister: Generator(add_register, Needs(path=True), _add_shape),
     CountPath: Generator(count_path, count_needs, _count_shape),

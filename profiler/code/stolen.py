@@ -271,7 +271,7 @@ def store_stolen(writer: Writer, action: StoreStolen) -> None:
 
 
 # Without shapes: whether there is code at all is a matter of the place, which has the word or not.
-GENERATORS: Generators = {
+STOLEN_GENERATORS: Generators = {
     LoadStolen: Generator(load_stolen),
     StoreStolen: Generator(store_stolen, Needs(at_transfer=True)),
 }

@@ -53,7 +53,7 @@ from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
 from simprof.profiler.schemes.cost_model import this_simprof
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.schemes.mode_options import setting_object
-from simprof.profiler.schemes.static import ends
+from simprof.profiler.schemes.static import end_names
 
 
 class GraphRun(Struct, frozen=True):
@@ -291,7 +291,7 @@ def describe(run: GraphRun) -> dict[str, Any]:
         best = optima(run.cfg, run.plan.weights)
         static["optima"] = None if best is None else asdict(best)
     if run.decoder is not None:
-        static["cut_edges"] = [ends(run.cfg, edge) for edge in run.decoder.cut_edges]
+        static["cut_edges"] = [end_names(run.cfg, edge) for edge in run.decoder.cut_edges]
         static["valid_paths"] = run.decoder.num_paths
     return static | run.definition.describe(run.plan)
 
@@ -306,7 +306,7 @@ def _code(run: GraphRun) -> dict[str, Any]:
     snippets = code.snippets
     edges = range(len(cfg.edges))
     static: dict[str, Any] = {
-        "back_edges": [ends(cfg, edge) for edge in sorted(run.dfs.back_edges)],
+        "back_edges": [end_names(cfg, edge) for edge in sorted(run.dfs.back_edges)],
         "weights": list(run.plan.weights),
         "code": [[str(action) for action in plan.actions.get(edge, ())] for edge in edges],
         "sparc": [_sparc(cfg, snippets[edge].text) if edge in snippets else [] for edge in edges],

@@ -223,9 +223,9 @@ def beginning(mode: str, options: SchemeOptions) -> int:
 @cache
 def generators(mode: str) -> Generators:
     """Return the code of all kinds of actions that plans of `mode` have."""
-    from simprof.profiler.code.snippets_paths import GENERATORS
+    from simprof.profiler.code.snippets_paths import PATH_GENERATORS
 
-    return MappingProxyType({**GENERATORS, **definition(mode).code().generators})
+    return MappingProxyType({**PATH_GENERATORS, **definition(mode).code().generators})
 
 
 def pricer(mode: str, options: SchemeOptions) -> Pricer:

@@ -18,12 +18,12 @@ from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree
 ROOT_EDGE = ["EXIT", "ENTRY"]
 
 
-def ends(cfg: ControlFlowGraph, edge: int) -> list[str]:
+def end_names(cfg: ControlFlowGraph, edge: int) -> list[str]:
     """Return the names of an edge's source and target."""
     return [str(cfg.name_of(vertex)) for vertex in cfg.edges[edge][1:3]]
 
 
-def num_paths(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
+def by_block(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
     """Return numbers by vertex as numbers by block name."""
     return {str(cfg.name_of(block.id)): numbers[block.id] for block in cfg.blocks}
 
@@ -46,7 +46,7 @@ def describe_acyclic(
     weights = dag.edge_weights(edge_weights)
     root = {} if tree.root_edge else {"root_increment": chord_increments.root}
     return {
-        "num_paths": num_paths(cfg, numbering.num_paths),
+        "num_paths": by_block(cfg, numbering.num_paths),
         "values": by_edge(real, numbering.values),
         "order": numbering.rule.value,
         "tree": [edge is not None and tree.in_tree[edge] for edge in real],
@@ -54,7 +54,7 @@ def describe_acyclic(
         **root,
         "increments": by_edge(real, increments),
         "dummy_edges": [
-            dummy(cfg, edge)
+            describe_dummy(cfg, edge)
             | {
                 "value": numbering.values[edge.id],
                 "increment": increments[edge.id],
@@ -71,7 +71,7 @@ def by_edge(real: Sequence[int | None], values: Sequence[int]) -> list[int | Non
     return [None if edge is None else values[edge] for edge in real]
 
 
-def dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:
+def describe_dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:
     """Return a dummy edge's ends, and the edges that it stands for."""
     return {
         "from": str(cfg.name_of(edge.source)),

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 from msgspec.structs import replace
 
+from simprof import schemes
 from simprof.profiler import cli
 from simprof.profiler.experiments.regress import file as regress_file
 from simprof.profiler.experiments.regress import regress
@@ -55,7 +56,6 @@ from simprof.profiler.request.request import (
     Setting,
 )
 from simprof.profiler.request.weights import Weights
-from simprof.profiler.schemes.qpt import planner as qpt
 from simprof.simulator.binary.program import LineTable, Range, SourceLine
 from simprof.simulator.errors import UsageError
 
@@ -459,7 +459,7 @@ def test_another_weighting_is_caught(place: Path) -> None:
 
 def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = recorded(place)
-    monkeypatch.setattr(qpt, "given_weights", lambda cfg, _: uniform(cfg, depth_first(cfg)))
+    monkeypatch.setattr(schemes, "given_weights", lambda cfg, _: uniform(cfg, depth_first(cfg)))
     found = again(old, place)
     assert found.status == 1
     assert kinds(only(found)) == ["algorithm", "code"]

@@ -63,7 +63,7 @@ def test_each_library_has_one_owner(package: str, owners: set[str]) -> None:
     assert users <= owners
 
 
-def test_the_contract_between_schemes_names_them_all() -> None:
+def test_the_contracts_of_schemes_name_them_all() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (independence,) = [each for each in contracts["contracts"] if each["type"] == "independence"]
     schemes = {
@@ -71,6 +71,8 @@ def test_the_contract_between_schemes_names_them_all() -> None:
         for path in (ROOT / "profiler" / "schemes").glob("*/__init__.py")
     }
     assert set(independence["modules"]) == schemes
+    (door,) = [each for each in contracts["contracts"] if "written against" in each["name"]]
+    assert set(door["source_modules"]) == schemes
 
 
 def test_only_the_command_line_prints() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import json
 import os
@@ -138,11 +139,24 @@ def test_schemes_of_blocks_list_what_they_count(simprof: Simprof) -> None:
 
 def test_public_names_exist_and_are_documented() -> None:
     assert schemes.__doc__ is not None
-    for name in schemes.__all__:
+    for name in dir(schemes):
         assert getattr(schemes, name) is not None
         assert re.search(rf"`{name}\b", schemes.__doc__), name
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = schemes.nothing
+        _ = schemes.nothing  # type: ignore[attr-defined]
+
+
+def test_names_are_imported_from_where_type_checkers_take_them() -> None:
+    nodes = ast.walk(ast.parse(Path(str(schemes.__file__)).read_text()))
+    imports = [each for each in nodes if isinstance(each, ast.ImportFrom)]
+    typed = {
+        (each.module, alias.asname) for each in imports for alias in each.names if alias.asname
+    }
+    modules = {(each.rpartition(".")[0], name) for name, each in schemes._MODULES.items()}
+    homes = {(home, name) for name, home in schemes._PLACES.items()} | modules
+    # `asm` has another name than its module.
+    typed.add(("simprof.simulator.isa", "asm"))
+    assert typed == {(f"simprof.{home}", name) for home, name in homes}
 
 
 NONE_FOR_EDGES = """

@@ -13,7 +13,7 @@ from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayou
 from simprof.profiler.code.places import NO_WEIGHTS, LayoutRule
 from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import Generator, Generators
-from simprof.profiler.code.stolen import GENERATORS as STOLEN
+from simprof.profiler.code.stolen import STOLEN_GENERATORS
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action, Execution
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
@@ -133,7 +133,7 @@ def callee(rng: random.Random) -> list[Item]:
     return [*(i for s in spoils for i in s), asm.retl(), asm.cmp(R.O0, R.O1)]
 
 
-LAB_GENERATORS: Generators = {**GENERATORS, **STOLEN, LogEdge: Generator(write_log)}
+LAB_GENERATORS: Generators = {**GENERATORS, **STOLEN_GENERATORS, LogEdge: Generator(write_log)}
 
 
 class Lab:

@@ -9,7 +9,7 @@ from simprof.profiler.schemes.registry import OWN
 
 GENERATORS: Generators = {
     kind: generator
-    for generators in (snippets_paths.GENERATORS, *(own.code().generators for own in OWN))
+    for generators in (snippets_paths.PATH_GENERATORS, *(own.code().generators for own in OWN))
     for kind, generator in generators.items()
 }
 """Kind of action -> its code."""

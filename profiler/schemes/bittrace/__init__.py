@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PER_VERTEX,
-    PLANNING,
-    REGISTERS,
-    Loss,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    SchemeOption,
-    flag,
-    registers_of_paths,
-)
+from simprof import schemes as s
 
-MERGED = flag(
+MERGED = s.flag(
     "merged",
     "set the register where the first outcome is known, and count where the last is, as pp does "
     "(EPP 3.4).",
 )
 
-BRANCHES = SchemeOption(
+BRANCHES = s.SchemeOption(
     name="branches",
     kind=int,
     default=8,
@@ -37,52 +23,52 @@ BRANCHES = SchemeOption(
 )
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 
     return plan_bittrace(
         order.cfg,
         weights=order.weights,
         path_limit=order.options.path_limit,
-        per_vertex=PER_VERTEX.of(order.options),
+        per_vertex=s.PER_VERTEX.of(order.options),
         table=order.table,
         merged=MERGED.of(order.options),
     )
 
 
-def _plan_fifo(order: PlanOrder) -> RoutinePlan:
+def _plan_fifo(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.bittrace.fifo import plan_fifo
 
     return plan_fifo(order.cfg, branches=BRANCHES.of(order.options), weights=order.weights)
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.bittrace.code import CODE
 
     return CODE
 
 
-BITTRACE = SchemeDefinition(
+BITTRACE = s.SchemeDefinition(
     mode="bittrace",
     description="acyclic paths, named by their branch outcomes (Ball and Larus 1996, section 2)",
-    collects=ProfileKind.PATHS,
+    collects=s.ProfileKind.PATHS,
     plan=_plan,
-    reads=PLANNING,
-    options=(MERGED, PER_VERTEX, REGISTERS, LAYOUT),
-    registers=registers_of_paths,
+    reads=s.PLANNING,
+    options=(MERGED, s.PER_VERTEX, s.REGISTERS, s.LAYOUT),
+    registers=s.registers_of_paths,
     code=_code,
 )
-FIFO = SchemeDefinition(
+FIFO = s.SchemeDefinition(
     mode="fifo",
     description="windows of the last k branches (Young and Smith, by Ball and Larus 1996, "
     "section 2)",
-    collects=ProfileKind.WINDOWS,
+    collects=s.ProfileKind.WINDOWS,
     plan=_plan_fifo,
     reads=("weights",),
-    options=(BRANCHES, LAYOUT),
+    options=(BRANCHES, s.LAYOUT),
     code=_code,
     losses=(
-        Loss(
+        s.Loss(
             "limited_routines",
             "windows",
             "with fewer than k branches in a window: four words hold no more",

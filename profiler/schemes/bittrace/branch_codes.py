@@ -23,8 +23,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.graphs.numbering import PathNumbering
+from simprof import schemes as s
 
 WORD_BITS = 31  # Bits of a word: what is never negative in a 32-bit register
 Span = tuple[int, int]
@@ -33,7 +32,7 @@ Span = tuple[int, int]
 class BranchCodes(Struct, frozen=True, dict=True):
     """Codes of the paths of a dag."""
 
-    dag: Dag  # The acyclic graph
+    dag: s.Dag  # The acyclic graph
     order: tuple[tuple[int, ...], ...]  # By vertex, its outgoing dag edges by label
     widths: tuple[int, ...]  # By vertex, bits of its labels; 0 if it is no predicate.
     words: tuple[int, ...]  # By vertex, the word that its labels are appended to
@@ -114,7 +113,7 @@ class BranchCodes(Struct, frozen=True, dict=True):
                 bits = words[at].bit_length() - 1
         return None if bits else tuple(path)
 
-    def validate(self, numbering: PathNumbering) -> None:
+    def validate(self, numbering: s.PathNumbering) -> None:
         """Check sizes, and that samples of the paths survive encoding and decoding."""
         for vertex in self.dag.topological:
             count = len(self.order[vertex])
@@ -135,7 +134,7 @@ class BranchCodes(Struct, frozen=True, dict=True):
             )
 
 
-def branch_codes(dag: Dag, numbering: PathNumbering) -> BranchCodes:
+def branch_codes(dag: s.Dag, numbering: s.PathNumbering) -> BranchCodes:
     """Choose labels, words and initial values for the paths of `dag`."""
     # Short codes are one word, `initial << bits | labels`, and initial values are as small as
     # disjoint codes allow (`_initial_values`): a chain of conditionals has the codes 0 .. 2^k - 1.
@@ -156,7 +155,7 @@ def branch_codes(dag: Dag, numbering: PathNumbering) -> BranchCodes:
 
 
 def _labels(
-    dag: Dag, numbering: PathNumbering
+    dag: s.Dag, numbering: s.PathNumbering
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...], list[int]]:
     """Return each vertex's edges by label, the labels' widths, and the most bits up to EXIT."""
     longest = [0] * dag.cfg.vertex_count
@@ -178,7 +177,7 @@ def _labels(
     return tuple(order), tuple(widths), longest
 
 
-def _words(dag: Dag, widths: Sequence[int], start_length: int) -> tuple[int, ...]:
+def _words(dag: s.Dag, widths: Sequence[int], start_length: int) -> tuple[int, ...]:
     """Give each vertex the first word in which its labels fit, whatever way led there."""
     entry, exit_vertex, source = dag.cfg.entry, dag.cfg.exit, dag.columns.source
     words = [0] * dag.cfg.vertex_count
@@ -202,7 +201,7 @@ def _words(dag: Dag, widths: Sequence[int], start_length: int) -> tuple[int, ...
 
 
 def _initial_values(
-    dag: Dag, order: Sequence[Sequence[int]], widths: Sequence[int], longest: Sequence[int]
+    dag: s.Dag, order: Sequence[Sequence[int]], widths: Sequence[int], longest: Sequence[int]
 ) -> tuple[dict[int, int] | None, int | None]:
     """Choose the starts' initial values, those of the longest codes first, each the least.
 
@@ -225,7 +224,7 @@ def _initial_values(
 
 
 def _spans(
-    dag: Dag, order: Sequence[Sequence[int]], widths: Sequence[int]
+    dag: s.Dag, order: Sequence[Sequence[int]], widths: Sequence[int]
 ) -> list[dict[int, Span]]:
     """By vertex: bits of labels up to EXIT -> least and greatest labels of that many bits."""
     spans: list[dict[int, Span]] = [{} for _ in range(dag.cfg.vertex_count)]

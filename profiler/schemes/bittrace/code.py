@@ -19,12 +19,7 @@ Nothing here changes condition codes or %y; the routine for keys of several word
 
 from __future__ import annotations
 
-from simprof.profiler.code import shapes
-from simprof.profiler.code.hash_routine import KEY_WORDS, routine_name
-from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
-from simprof.profiler.code.snippets_paths import call_hash, count_needs
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.plan import Addressing, CounterTable
+from simprof import schemes as s
 from simprof.profiler.schemes.bittrace.actions import (
     CountShifted,
     CountWords,
@@ -33,29 +28,27 @@ from simprof.profiler.schemes.bittrace.actions import (
     ShiftWord,
     StartWords,
 )
-from simprof.profiler.schemes.definition import SchemeCode
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import AssemblyError, Register, fits_simm13
+from simprof.schemes import asm, shapes
 
-R = Register
+R = s.Register
 
 
-def shift_bits(writer: Writer, action: ShiftBits) -> None:
+def shift_bits(writer: s.Writer, action: ShiftBits) -> None:
     """`r = r << width | bits`."""
-    if writer.access.addressing is Addressing.ADDRESS:
-        raise AssemblyError("branch outcomes cannot be shifted into a counter's address")
+    if writer.access.addressing is s.Addressing.ADDRESS:
+        raise s.AssemblyError("branch outcomes cannot be shifted into a counter's address")
     _shift(writer, 0, action.bits, action.width)
 
 
-def _shift(writer: Writer, number: int, bits: int, width: int) -> None:
+def _shift(writer: s.Writer, number: int, bits: int, width: int) -> None:
     register = writer.fetch(number, 0)
     writer.emit(asm.shift("sll", register, width, register))
     _or_constant(writer, register, bits, int(writer.path(number) is None))
     writer.store_path(register, number)
 
 
-def _or_constant(writer: Writer, register: Register, bits: int, spare: int) -> None:
-    if bits and fits_simm13(bits):
+def _or_constant(writer: s.Writer, register: s.Register, bits: int, spare: int) -> None:
+    if bits and s.fits_simm13(bits):
         writer.emit(asm.arithmetic("or", register, bits, register))
     elif bits:
         helper = writer.temporary(spare)
@@ -63,18 +56,18 @@ def _or_constant(writer: Writer, register: Register, bits: int, spare: int) -> N
         writer.emit(asm.arithmetic("or", register, helper, register))
 
 
-def count_shifted(writer: Writer, action: CountShifted) -> None:
+def count_shifted(writer: s.Writer, action: CountShifted) -> None:
     """`count[r << width | bits]++`."""
-    if writer.access.table is CounterTable.HASH:
+    if writer.access.table is s.CounterTable.HASH:
         register = writer.path()
         if register is None:
             writer.load_path(R.O0)
         writer.emit(asm.shift("sll", register or R.O0, action.width, R.O0))
         writer.sum(R.O0, action.bits, R.O0, 1)
-        call_hash(writer, action.on_back_edge)
+        s.call_hash(writer, action.on_back_edge)
         return
-    if writer.access.addressing is Addressing.ADDRESS:
-        raise AssemblyError("branch outcomes cannot be shifted into a counter's address")
+    if writer.access.addressing is s.Addressing.ADDRESS:
+        raise s.AssemblyError("branch outcomes cannot be shifted into a counter's address")
     register = writer.fetch(0, 0)
     number = int(writer.path() is None)
     address = writer.temporary(number)
@@ -84,27 +77,27 @@ def count_shifted(writer: Writer, action: CountShifted) -> None:
     )
 
 
-def start_words(writer: Writer, action: StartWords) -> None:
+def start_words(writer: s.Writer, action: StartWords) -> None:
     """`rK = value`, and 0 in the words passed over."""
     for word in range(action.first, action.word):
         writer.set_path(0, word)
     writer.set_path(action.value, action.word)
 
 
-def count_words(writer: Writer, action: CountWords) -> None:
+def count_words(writer: s.Writer, action: CountWords) -> None:
     """`count[r0,..,rK]++`: all words but the first go through memory."""
     count = len(writer.access.registers)
-    writer.emit(asm.sethi(KEY_WORDS, R.O1))
+    writer.emit(asm.sethi(s.KEY_WORDS, R.O1))
     for word in range(1, count):
         register = writer.fetch(word, 0) if word < action.used else R.G0
         writer.emit(asm.store("st", register, R.O1, 4 * (word - 1)))
     writer.load_path(R.O0)
     writer.emit(*asm.load_constant(writer.layout.path_base, R.O1, writer.is64))
-    writer.call(routine_name(action.on_back_edge, count))
+    writer.call(s.routine_name(action.on_back_edge, count))
     writer.hash_calls += 1
 
 
-def shift_record(writer: Writer, action: ShiftRecord) -> None:
+def shift_record(writer: s.Writer, action: ShiftRecord) -> None:
     """`fifo <<= record`: the oldest word first, as each takes in what falls out of the next."""
     width, sizes = action.width, action.sizes
     for word, size in enumerate(sizes[:-1]):
@@ -131,7 +124,7 @@ def shift_record(writer: Writer, action: ShiftRecord) -> None:
     writer.store_path(register, newest)
 
 
-def _make_room(writer: Writer, register: Register, width: int, size: int) -> None:
+def _make_room(writer: s.Writer, register: s.Register, width: int, size: int) -> None:
     """Shift a word of `size` records by one; the oldest falls out."""
     # Two shifts do it for any number of bits, where a mask of more than 12 would have to be loaded.
     spare = 32 - width * size
@@ -141,33 +134,33 @@ def _make_room(writer: Writer, register: Register, width: int, size: int) -> Non
     )
 
 
-GENERATORS: Generators = {
-    ShiftBits: Generator(
+GENERATORS: s.Generators = {
+    ShiftBits: s.Generator(
         shift_bits,
-        Needs(path=True),
+        s.Needs(path=True),
         lambda action, access: (action.width, shapes.constant(action.bits, access)),
     ),
-    CountShifted: Generator(
+    CountShifted: s.Generator(
         count_shifted,
-        count_needs,
+        s.count_needs,
         lambda action, access: (shapes.constant(action.bits, access), shapes.table(access)),
     ),
-    StartWords: Generator(
+    StartWords: s.Generator(
         start_words,
-        Needs(path=True),
+        s.Needs(path=True),
         lambda action, access: (action.first, action.word, shapes.constant(action.value, access)),
     ),
-    ShiftWord: Generator(
+    ShiftWord: s.Generator(
         lambda writer, action: _shift(writer, action.word, action.bits, action.width),
-        Needs(path=True),
+        s.Needs(path=True),
         lambda action, access: (action.word, action.width, shapes.constant(action.bits, access)),
     ),
-    CountWords: Generator(
-        count_words, count_needs, lambda action, access: (action.used, shapes.table(access))
+    CountWords: s.Generator(
+        count_words, s.count_needs, lambda action, access: (action.used, shapes.table(access))
     ),
-    ShiftRecord: Generator(
+    ShiftRecord: s.Generator(
         shift_record,
-        Needs(path=True),
+        s.Needs(path=True),
         lambda action, access: (
             action.width,
             action.sizes,
@@ -176,4 +169,4 @@ GENERATORS: Generators = {
     ),
 }
 
-CODE = SchemeCode(generators=GENERATORS)
+CODE = s.SchemeCode(generators=GENERATORS)

@@ -16,29 +16,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from simprof.profiler.code.hash_routine import TableLayout, code_key, key_code
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import propagate
-from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.paths import PathRecord
-from simprof.profiler.graphs.spanning import SpanningTree, given_weights, maximum_spanning_tree
-from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
-from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
-from simprof.profiler.plan.placement import Placement, instrumentation, with_edge_counters
-from simprof.profiler.plan.plan import CounterTable
+from simprof import schemes as s
 from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftRecord, StartWords
 from simprof.profiler.schemes.bittrace.window_codes import WindowCodes, window_codes
-from simprof.profiler.schemes.static import describe_tree
 
 LIMITED = "limited_routines"  # Name of what is lost where k branches do not fit
 
 
-class FifoPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
+class FifoPlan(s.BasicPlan, frozen=True, kw_only=True, dict=True):
     """A FIFO of branches for the activations of one routine, and the way back to paths."""
 
     codes: WindowCodes
     asked: int  # The k that was asked for
-    tree: SpanningTree  # The edges whose counts follow by the flow law
+    tree: s.SpanningTree  # The edges whose counts follow by the flow law
     cut_edges: tuple[int, ...] = ()
     blocks_of_all_paths = None  # Not known without listing the windows
 
@@ -56,27 +46,27 @@ class FifoPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
         """Number of windows that there would be in a FIFO of any length."""
         return replace(self.codes, branches=self.asked).total
 
-    def decode(self, path_id: int) -> PathRecord:
+    def decode(self, path_id: int) -> s.PathRecord:
         return self.codes.record(self._window(path_id))
 
     def _window(self, path_id: int) -> tuple[int, ...]:
-        words = key_code(path_id, self.codes.words)
-        if path_id < 0 or code_key(words) != path_id:
+        words = s.key_code(path_id, self.codes.words)
+        if path_id < 0 or s.code_key(words) != path_id:
             raise ValueError(f"{self.cfg.name} has no window of branches {path_id}")
         return self.codes.decode(words)
 
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+    def numbered_paths(self) -> Iterator[tuple[int, s.PathRecord]]:
         windows = self.codes.windows()
-        return ((code_key(self.codes.encode(each)), self.codes.record(each)) for each in windows)
+        return ((s.code_key(self.codes.encode(each)), self.codes.record(each)) for each in windows)
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         known = dict.fromkeys(self.codes.outcomes, 0)
         known |= dict(zip(self.edge_counters, counters.events, strict=True))
         # An outcome is the last branch of one window each time.
         for path_id, count in counters.paths.items():
             known[self._window(path_id)[-1]] += count
-        return Reading(
-            edges=propagate(self.cfg, self.tree, known, counters.early),
+        return s.Reading(
+            edges=s.propagate(self.cfg, self.tree, known, counters.early),
             paths=counters.finished_paths,
             lost={LIMITED: 1} if self.codes.branches < self.asked else {},
         )
@@ -89,7 +79,7 @@ class FifoPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
             "records": records,
             "record_bits": self.codes.width,
             "words": self.codes.words,
-            **describe_tree(self.tree),
+            **s.describe_tree(self.tree),
         }
 
     def validate(self) -> None:
@@ -106,21 +96,21 @@ class FifoPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
 
 
 def plan_fifo(
-    cfg: ControlFlowGraph, *, branches: int, weights: Sequence[float] | None = None
+    cfg: s.ControlFlowGraph, *, branches: int, weights: Sequence[float] | None = None
 ) -> FifoPlan:
     """Plan a FIFO of the last `branches` branches; `weights` as for `pp.plan_pp`."""
-    edge_weights = given_weights(cfg, weights)
+    edge_weights = s.given_weights(cfg, weights)
     codes = window_codes(cfg, branches)
     tree = _tree(cfg, codes, edge_weights)
     counted = [edge for edge in tree.chords if edge not in codes.outcomes]
-    actions = with_edge_counters({edge: _actions(codes, edge) for edge in codes.records}, counted)
-    table = CounterTable.HASH if codes.outcomes else CounterTable.NONE
-    placement = Placement(actions, frozenset(), frozenset(), tuple(counted))
+    actions = s.with_edge_counters({edge: _actions(codes, edge) for edge in codes.records}, counted)
+    table = s.CounterTable.HASH if codes.outcomes else s.CounterTable.NONE
+    placement = s.Placement(actions, frozenset(), frozenset(), tuple(counted))
     return FifoPlan(
         cfg=cfg,
         plan=replace(
-            instrumentation(placement, 0, (table, None), codes.words),
-            table_bytes=TableLayout(codes.words).size(codes.total),
+            s.instrumentation(placement, 0, (table, None), codes.words),
+            table_bytes=s.TableLayout(codes.words).size(codes.total),
         ),
         weights=edge_weights,
         codes=codes,
@@ -129,26 +119,26 @@ def plan_fifo(
     )
 
 
-def _actions(codes: WindowCodes, edge: int) -> list[Action]:
+def _actions(codes: WindowCodes, edge: int) -> list[s.Action]:
     record, words = codes.records[edge], codes.words
     if edge in codes.starts:
-        return [StartWords(0, words - 1, record, words) if words > 1 else SetRegister(record)]
+        return [StartWords(0, words - 1, record, words) if words > 1 else s.SetRegister(record)]
     if codes.branches == 1:
-        return [CountConstantPath(record)]
+        return [s.CountConstantPath(record)]
     return [
         ShiftRecord(record, codes.width, codes.sizes),
-        CountWords(words) if words > 1 else CountPath(0),
+        CountWords(words) if words > 1 else s.CountPath(0),
     ]
 
 
-def _tree(cfg: ControlFlowGraph, codes: WindowCodes, weights: Sequence[float]) -> SpanningTree:
+def _tree(cfg: s.ControlFlowGraph, codes: WindowCodes, weights: Sequence[float]) -> s.SpanningTree:
     """Return a heaviest tree of the edges that are no outcomes, of which windows tell the counts.
 
     Its other chords need counters: where no branch is executed, and where several starts meet.
     """
-    live = live_edges(cfg, depth_first(cfg))
+    live = s.live_edges(cfg, s.depth_first(cfg))
     dead = frozenset(edge.id for edge in cfg.edges if edge.id not in live)
     ends = [(edge.source, edge.target) for edge in cfg.edges]
     barred = dead.union(codes.outcomes)
-    tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry), barred)
+    tree = s.maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry), barred)
     return replace(tree, excluded=dead)

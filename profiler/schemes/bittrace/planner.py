@@ -13,30 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
-from simprof.profiler.code.hash_routine import MAX_WORDS, code_key, key_code
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
-from simprof.profiler.graphs.paths import (
-    NumberedPaths,
-    PathRecord,
-    number_paths,
-    path_record,
-    removed_forest,
-)
-from simprof.profiler.graphs.spanning import given_weights
-from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
-from simprof.profiler.plan.decoders import PathNames, UnfinishedPath
-from simprof.profiler.plan.path_plan import AcyclicPathPlan
-from simprof.profiler.plan.placement import (
-    Placement,
-    choose_table,
-    frontier,
-    instrumentation,
-    wastes_space,
-    with_edge_counters,
-)
-from simprof.profiler.plan.plan import Addressing, CounterTable
+from simprof import schemes as s
 from simprof.profiler.schemes.bittrace.actions import (
     CountShifted,
     CountWords,
@@ -45,17 +22,15 @@ from simprof.profiler.schemes.bittrace.actions import (
     StartWords,
 )
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS, BranchCodes, branch_codes
-from simprof.profiler.schemes.static import by_edge, dummy, num_paths
-from simprof.simulator.errors import UsageError
 
 # Labels begin at 0 at every predicate, so these are soon all there.
 _shift_bits, _shift_word = cache(ShiftBits), cache(ShiftWord)
 
 
-class BitTracePlan(AcyclicPathPlan, frozen=True, kw_only=True):
+class BitTracePlan(s.AcyclicPathPlan, frozen=True, kw_only=True):
     """Bit tracing of one routine and the way back from counters to paths."""
 
-    # A path's number is `hash_routine.code_key` of its code. Weights choose removed edges with
+    # A path's number is `code_key` of its code. Weights choose removed edges with
     # counters, and the increments that `choose_table` judges.
 
     codes: BranchCodes  # The codes of the paths
@@ -63,36 +38,36 @@ class BitTracePlan(AcyclicPathPlan, frozen=True, kw_only=True):
     static_region: Mapping[int, int]
 
     @property
-    def names(self) -> PathNames:
+    def names(self) -> s.PathNames:
         if self.codes.largest is None:
-            return PathNames(WORD_BITS * self.codes.word_count, None)
-        return PathNames(self.codes.largest.bit_length(), self.codes.largest + 1)
+            return s.PathNames(WORD_BITS * self.codes.word_count, None)
+        return s.PathNames(self.codes.largest.bit_length(), self.codes.largest + 1)
 
-    def decode(self, path_id: int) -> PathRecord:
-        words = key_code(path_id, self.codes.word_count)
-        if path_id < 0 or code_key(words) != path_id:
+    def decode(self, path_id: int) -> s.PathRecord:
+        words = s.key_code(path_id, self.codes.word_count)
+        if path_id < 0 or s.code_key(words) != path_id:
             raise ValueError(f"{self.cfg.name} has no path {path_id}")
-        return path_record(self.dag, self.codes.decode(words, self.cfg.exit))
+        return s.path_record(self.dag, self.codes.decode(words, self.cfg.exit))
 
-    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+    def decode_partial(self, end: s.UnfinishedPath) -> s.PathRecord:
         if end.block in self.plan.counted_region:
-            words = key_code(end.counted_ahead(self.cfg), self.codes.word_count)
+            words = s.key_code(end.counted_ahead(self.cfg), self.codes.word_count)
             whole = self.codes.decode(words, self.cfg.exit)
             targets = [self.dag.columns.target[edge] for edge in whole]
             path = whole[: targets.index(end.block) + 1]
-            return path_record(self.dag, path, partial=True)
+            return s.path_record(self.dag, path, partial=True)
         registers = end.registers if self.plan.uses_register else (0,)
         if end.block in self.static_region:
             registers = self.codes.encode((self.static_region[end.block],))
         words = registers[: self.codes.words[end.block] + 1]
         path = self.codes.decode(words, end.block)
-        return path_record(self.dag, path, partial=True)
+        return s.path_record(self.dag, path, partial=True)
 
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
         """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
-        return code_key(self.codes.encode(self.dag_path(blocks, edges)))
+        return s.code_key(self.codes.encode(self.dag_path(blocks, edges)))
 
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+    def numbered_paths(self) -> Iterator[tuple[int, s.PathRecord]]:
         return ((self.encode(record.blocks, record.edges), record) for record in self.all_paths())
 
     def describe(self) -> dict[str, Any]:
@@ -103,13 +78,13 @@ class BitTracePlan(AcyclicPathPlan, frozen=True, kw_only=True):
         labels = [codes.labels[edge] for edge in range(len(source))]
         widths = [codes.widths[each] for each in source]
         return {
-            "num_paths": num_paths(cfg, self.numbering.num_paths),
-            "labels": by_edge(real, labels),
-            "bits": by_edge(real, widths),
+            "num_paths": s.by_block(cfg, self.numbering.num_paths),
+            "labels": s.by_edge(real, labels),
+            "bits": s.by_edge(real, widths),
             "words": codes.word_count,
             "largest_code": codes.largest,
             "dummy_edges": [
-                dummy(cfg, edge)
+                s.describe_dummy(cfg, edge)
                 | {
                     "label": labels[edge.id],
                     "bits": widths[edge.id],
@@ -130,13 +105,13 @@ class BitTracePlan(AcyclicPathPlan, frozen=True, kw_only=True):
 
 
 def plan_bittrace(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     *,
     weights: Sequence[float] | None = None,
-    path_limit: int | None = PATH_LIMIT,
-    total_limit: int | None = TOTAL_LIMIT,
+    path_limit: int | None = s.PATH_LIMIT,
+    total_limit: int | None = s.TOTAL_LIMIT,
     per_vertex: bool = False,
-    table: CounterTable | None = None,
+    table: s.CounterTable | None = None,
     merged: bool = False,
 ) -> BitTracePlan:
     """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
@@ -146,9 +121,9 @@ def plan_bittrace(
 
     UsageError if an array is asked for, and the codes have several words.
     """
-    dfs = depth_first(cfg)
-    edge_weights = given_weights(cfg, weights)
-    paths = number_paths(
+    dfs = s.depth_first(cfg)
+    edge_weights = s.given_weights(cfg, weights)
+    paths = s.number_paths(
         cfg,
         dfs,
         edge_weights,
@@ -158,17 +133,17 @@ def plan_bittrace(
     )
     paths, codes = _coded(paths, edge_weights)
     dag, numbering = paths.dag, paths.numbering
-    removed_tree = removed_forest(cfg, dag.removed, edge_weights)
+    removed_tree = s.removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
     initial, static_region = _initialisation(codes, merged)
     final, counted_region = _counts(codes, initial, merged and codes.word_count == 1)
     actions = _actions(codes, initial, final, merged, edge_counters)
-    placement = Placement(actions, frozenset(static_region), counted_region, edge_counters)
+    placement = s.Placement(actions, frozenset(static_region), counted_region, edge_counters)
     kept = _choose_table(codes, paths, table)
     return BitTracePlan(
         cfg=cfg,
-        plan=instrumentation(placement, (codes.largest or 0) + 1, kept, codes.word_count),
+        plan=s.instrumentation(placement, (codes.largest or 0) + 1, kept, codes.word_count),
         weights=edge_weights,
         edge_counters=edge_counters,
         removed_tree=removed_tree,
@@ -179,14 +154,14 @@ def plan_bittrace(
     )
 
 
-def _coded(paths: NumberedPaths, weights: Sequence[float]) -> tuple[NumberedPaths, BranchCodes]:
+def _coded(paths: s.NumberedPaths, weights: Sequence[float]) -> tuple[s.NumberedPaths, BranchCodes]:
     """Find the codes; cut the ways out of the last word into another as long as there are any."""
     # Codes longer than a word are kept in as many path registers as they have words, and counted in
     # a hash table by a run-time routine for keys of several words (`hash_routine`). Where a path
     # would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
     while True:
         dag, codes = paths.dag, branch_codes(paths.dag, paths.numbering)
-        if codes.word_count <= MAX_WORDS:
+        if codes.word_count <= s.MAX_WORDS:
             return paths, codes
         # No vertex is in a later word than all its sources by more than one, so there are cuts.
         cuts = {
@@ -194,28 +169,29 @@ def _coded(paths: NumberedPaths, weights: Sequence[float]) -> tuple[NumberedPath
             for edge in dag.edges
             if edge.cfg_edge is not None
             and edge.target != dag.cfg.exit
-            and (codes.words[edge.source], codes.words[edge.target]) == (MAX_WORDS - 1, MAX_WORDS)
+            and (codes.words[edge.source], codes.words[edge.target])
+            == (s.MAX_WORDS - 1, s.MAX_WORDS)
         }
         cuts.update(dag.cut_edges)
-        paths = number_paths(
+        paths = s.number_paths(
             dag.cfg, dag.dfs, weights, path_limit=None, total_limit=None, cuts=cuts
         )
 
 
 def _choose_table(
-    codes: BranchCodes, paths: NumberedPaths, forced: CounterTable | None
-) -> tuple[CounterTable, Addressing | None]:
-    if codes.largest is None and forced is CounterTable.ARRAY:
-        raise UsageError(
+    codes: BranchCodes, paths: s.NumberedPaths, forced: s.CounterTable | None
+) -> tuple[s.CounterTable, s.Addressing | None]:
+    if codes.largest is None and forced is s.CounterTable.ARRAY:
+        raise s.UsageError(
             f"{codes.dag.cfg.name}: branch outcomes of {codes.word_count} words cannot index an "
             "array: leave --table at its default, or give a smaller --path-limit"
         )
-    # Counters are an array where those of `pp` are (`placement.choose_table`: EPP 5.3's rule,
+    # Counters are an array where those of `pp` are (`choose_table`: EPP 5.3's rule,
     # applied to the increments that numbering these paths takes), unless the codes are too sparse
     # for one. Arrays are indexed: what is shifted cannot be an address (EPP 5.2).
     counters = None if codes.largest is None else codes.largest + 1
-    wasteful = wastes_space(counters, paths.numbering.total)
-    return choose_table(paths.increments.greatest, forced, wasteful)
+    wasteful = s.wastes_space(counters, paths.numbering.total)
+    return s.choose_table(paths.increments.greatest, forced, wasteful)
 
 
 def _is_constant(codes: BranchCodes) -> bool:
@@ -260,7 +236,7 @@ def _counts(
         return frozenset([edge for edge, target in targets if target == leave]), frozenset()
     # A vertex with one way out is no predicate: nothing is appended from there on.
     may = [edge not in initial for edge in range(len(codes.dag.columns.source))]
-    return frontier(codes.dag, may, forwards=False)
+    return s.frontier(codes.dag, may, forwards=False)
 
 
 def _actions(
@@ -269,7 +245,7 @@ def _actions(
     final: Collection[int],
     merged: bool,
     counted: Sequence[int],
-) -> dict[int, tuple[Action, ...]]:
+) -> dict[int, tuple[s.Action, ...]]:
     dag, steps = codes.dag, partial(_steps, codes, initial, final, merged)
     if _is_constant(codes):
         steps = partial(_constant, final)
@@ -286,11 +262,11 @@ def _actions(
             *steps(dag.exit_dummy[ends], on_back_edge=removed in dag.dfs.back_edges),
             *steps(dag.entry_dummy[begins], on_back_edge=False),
         ]
-    return with_edge_counters(actions, counted)
+    return s.with_edge_counters(actions, counted)
 
 
-def _constant(final: Collection[int], step: int, *, on_back_edge: bool) -> list[Action]:
-    return [CountConstantPath(0, on_back_edge)] if step in final else []
+def _constant(final: Collection[int], step: int, *, on_back_edge: bool) -> list[s.Action]:
+    return [s.CountConstantPath(0, on_back_edge)] if step in final else []
 
 
 def _steps(
@@ -301,25 +277,27 @@ def _steps(
     step: int,
     *,
     on_back_edge: bool,
-) -> list[Action]:
+) -> list[s.Action]:
     """Return what is done on a dag edge."""
     source, target = codes.dag.columns.source[step], codes.dag.columns.target[step]
     begins, ends = source == codes.dag.cfg.entry, step in final
     several = codes.word_count > 1
     at = codes.words[target if begins else source]
     label, width = (0, 0) if begins else (codes.labels[step], codes.widths[source])
-    steps: list[Action] = []
+    steps: list[s.Action] = []
     if step in initial:
         value = codes.initial[initial[step]] << width | label
         if ends and not several:
-            return [CountConstantPath(value, on_back_edge)]
-        steps.append(StartWords(0, at, value, codes.word_count) if several else SetRegister(value))
+            return [s.CountConstantPath(value, on_back_edge)]
+        steps.append(
+            StartWords(0, at, value, codes.word_count) if several else s.SetRegister(value)
+        )
     elif width and ends and merged and not several:
         return [CountShifted(label, width, on_back_edge)]
     elif width:
         steps.append(_shift_word(at, label, width) if several else _shift_bits(label, width))
     if ends:
-        steps.append(CountWords(at + 1, on_back_edge) if several else CountPath(0, on_back_edge))
+        steps.append(CountWords(at + 1, on_back_edge) if several else s.CountPath(0, on_back_edge))
     elif codes.words[target] != at:
         steps.append(StartWords(at + 1, codes.words[target], 1, codes.word_count))
     return steps

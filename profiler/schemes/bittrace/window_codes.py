@@ -22,10 +22,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from simprof.profiler.code.hash_routine import MAX_WORDS
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from simprof import schemes as s
 from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
 
 
@@ -41,7 +38,7 @@ def shift_in(words: list[int], record: int, width: int, sizes: Sequence[int]) ->
 class WindowCodes(Struct, frozen=True, dict=True):
     """Codes of the windows of a routine."""
 
-    cfg: ControlFlowGraph
+    cfg: s.ControlFlowGraph
     branches: int  # k
     records: Mapping[int, int]  # Edge -> its record: outcomes, and starts that lead to a branch
     width: int  # Bits of a record
@@ -106,7 +103,7 @@ class WindowCodes(Struct, frozen=True, dict=True):
         pairs = pairwise(window)
         return (whole or begun) and all(then in self.following[edge] for edge, then in pairs)
 
-    def record(self, window: Sequence[int]) -> PathRecord:
+    def record(self, window: Sequence[int]) -> s.PathRecord:
         """Return the path of a window: from its first branch, or ENTRY, to behind its last."""
         cfg, edges = self.cfg, list[int]()
         for edge in window[:-1]:
@@ -114,10 +111,10 @@ class WindowCodes(Struct, frozen=True, dict=True):
         edges.append(window[-1])
         ends = [cfg.edges[edge] for edge in edges]
         vertices = [ends[0].source, *(edge.target for edge in ends)]
-        start = PathStart.ENTRY if vertices[0] == cfg.entry else PathStart.BRANCH
-        end = PathEnd.EXIT if vertices[-1] == cfg.exit else PathEnd.BRANCH
+        start = s.PathStart.ENTRY if vertices[0] == cfg.entry else s.PathStart.BRANCH
+        end = s.PathEnd.EXIT if vertices[-1] == cfg.exit else s.PathEnd.BRANCH
         blocks = tuple(vertex for vertex in vertices if vertex not in (cfg.entry, cfg.exit))
-        return PathRecord(blocks, tuple(edges), start, end)
+        return s.PathRecord(blocks, tuple(edges), start, end)
 
     @cached_property
     def total(self) -> int:
@@ -165,17 +162,17 @@ class WindowCodes(Struct, frozen=True, dict=True):
         assert all(0 < value < 1 << self.width for value in values), "a record has too many bits"
         assert sum(self.sizes) == self.branches, f"{sum(self.sizes)} records in a window"
         assert all(0 < size * self.width <= WORD_BITS for size in self.sizes), "a word is too long"
-        assert len(self.sizes) <= MAX_WORDS, f"a window has {len(self.sizes)} words"
+        assert len(self.sizes) <= s.MAX_WORDS, f"a window has {len(self.sizes)} words"
 
     def _live_out(self) -> Iterator[tuple[int, ...]]:
-        reached = depth_first(self.cfg).reached
+        reached = s.depth_first(self.cfg).reached
         blocks = range(len(self.cfg.blocks))
         return (self.cfg.out_edges[block] for block in blocks if block in reached)
 
 
-def window_codes(cfg: ControlFlowGraph, branches: int) -> WindowCodes:
+def window_codes(cfg: s.ControlFlowGraph, branches: int) -> WindowCodes:
     """Choose records for windows of so many branches, or of as many as `MAX_WORDS` words hold."""
-    reached = depth_first(cfg).reached
+    reached = s.depth_first(cfg).reached
     forks = {block for block in reached if len(cfg.out_edges[block]) > 1} - {cfg.entry, cfg.exit}
     ways = {start: _onward(cfg, forks, start) for start in cfg.out_edges[cfg.entry]}
     # The one branch of a window of one is its own: nothing stands before it.
@@ -186,7 +183,7 @@ def window_codes(cfg: ControlFlowGraph, branches: int) -> WindowCodes:
     width = max(len(edges).bit_length(), 1)
     return WindowCodes(
         cfg=cfg,
-        branches=min(branches, WORD_BITS // width * MAX_WORDS),
+        branches=min(branches, WORD_BITS // width * s.MAX_WORDS),
         records={edge: record for record, edge in enumerate(edges, 1)},
         width=width,
         onward={edge: ways[edge][0] for edge in edges},
@@ -196,7 +193,7 @@ def window_codes(cfg: ControlFlowGraph, branches: int) -> WindowCodes:
     )
 
 
-def _onward(cfg: ControlFlowGraph, forks: set[int], edge: int) -> tuple[tuple[int, ...], int]:
+def _onward(cfg: s.ControlFlowGraph, forks: set[int], edge: int) -> tuple[tuple[int, ...], int]:
     """Return the edges that follow an edge up to a branch, and the vertex where they end."""
     way: list[int] = []
     vertex = cfg.edges[edge].target

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PlanOrder,
-    SchemeCode,
-    SchemeDefinition,
-    StateScope,
-)
+from simprof import schemes as s
 
 
-def _plan(order: PlanOrder, mode: str) -> RoutinePlan:
+def _plan(order: s.PlanOrder, mode: str) -> s.RoutinePlan:
     from simprof.profiler.schemes.cs6120 import planner
 
     if mode == "naive":
@@ -22,32 +15,32 @@ def _plan(order: PlanOrder, mode: str) -> RoutinePlan:
     return planner.plan_calls_optimal(order.cfg, weights=order.weights)
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.cs6120.code import CODE
 
     return CODE
 
 
-NAIVE = SchemeDefinition(
+NAIVE = s.SchemeDefinition(
     mode="naive",
     description="edges, a counter on every one",
     plan=lambda order: _plan(order, "naive"),
-    options=(LAYOUT,),
+    options=(s.LAYOUT,),
 )
-CALLS = SchemeDefinition(
+CALLS = s.SchemeDefinition(
     mode="calls",
     description="edges, two logging calls on every one (CS6120)",
     plan=lambda order: _plan(order, "calls"),
-    options=(LAYOUT,),
+    options=(s.LAYOUT,),
     code=_code,
-    scope=StateScope.PROGRAM,
+    scope=s.StateScope.PROGRAM,
 )
-CALLS_OPTIMAL = SchemeDefinition(
+CALLS_OPTIMAL = s.SchemeDefinition(
     mode="calls-optimal",
     description="edges, two logging calls on every chord of a spanning tree (CS6120)",
     plan=lambda order: _plan(order, "calls-optimal"),
-    options=(LAYOUT,),
+    options=(s.LAYOUT,),
     reads=("weights",),
     code=_code,
-    scope=StateScope.PROGRAM,
+    scope=s.StateScope.PROGRAM,
 )

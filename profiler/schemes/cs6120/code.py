@@ -8,13 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import cast
 
-from simprof.profiler.code import shapes
-from simprof.profiler.code.counting import executed
-from simprof.profiler.code.layout import SLOT_SIZE, BufferSlot, CounterLayout, buffer_address
-from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
-from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.decoders import RoutinePlan
+from simprof import schemes as s
 from simprof.profiler.schemes.cs6120.edge_log import (
     PAIRS,
     LogAction,
@@ -24,12 +18,9 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     LogSource,
 )
 from simprof.profiler.schemes.cs6120.planner import CallsPlan
-from simprof.profiler.schemes.definition import SchemeCode
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
+from simprof.schemes import asm, shapes
 
-R = Register
+R = s.Register
 
 # Calling convention: %o0 = the number times 1024, which one `sethi` in the call's delay slot makes.
 # Only %o0, %o1 and %o7 change (`logdest`: %o0 and %o7). No condition codes change on any machine:
@@ -48,7 +39,7 @@ R = Register
 # Numbers start at 1. `logsrc(k)` and `logdisrupt(k)` set slot 0, the latter to a number that no
 # pair has. `logdest(m)` clears it and increments the counter of slot k + m if m owns that slot.
 # Slots without a pair, owner 0, belong to nobody; `edge_log` sees to it that slots of pairs differ.
-PAIR_TABLE = buffer_address(PAIRS)
+PAIR_TABLE = s.buffer_address(PAIRS)
 LAST = PAIR_TABLE
 OWNER, COUNT = 0, 4
 _NUMBER_SHIFT, _SLOT_SHIFT = 10, 3
@@ -61,20 +52,20 @@ def argument(number: int) -> int:
 
 
 @cache
-def logging_routines(machine: MachineKind) -> tuple[Item, ...]:
+def logging_routines(machine: s.MachineKind) -> tuple[s.Item, ...]:
     """Return the three routines, to be assembled; their first labels are their symbols."""
     return (*_setter(LogSource.symbol), *_setter(LogDisrupt.symbol), *_destination(machine))
 
 
-def _setter(name: str) -> list[Item]:
+def _setter(name: str) -> list[s.Item]:
     store = asm.store("st", R.O0, R.O1, LAST & 0x3FF)
-    return [Label(name), asm.sethi(LAST, R.O1), asm.retl(), store]
+    return [s.Label(name), asm.sethi(LAST, R.O1), asm.retl(), store]
 
 
-def _destination(machine: MachineKind) -> list[Item]:
+def _destination(machine: s.MachineKind) -> list[s.Item]:
     return [
-        Label(LogDestination.symbol),
-        save_smallest_frame(machine),
+        s.Label(LogDestination.symbol),
+        s.save_smallest_frame(machine),
         asm.sethi(PAIR_TABLE, _SLOT),
         asm.load("ld", _SLOT, 0, _WORD),
         asm.store("st", R.G0, _SLOT, 0),
@@ -91,10 +82,10 @@ def _destination(machine: MachineKind) -> list[Item]:
     ]
 
 
-def _count_if_zero(machine: MachineKind) -> list[Instruction]:
+def _count_if_zero(machine: s.MachineKind) -> list[s.Instruction]:
     """Increment the old count if the word is 0."""
     # V8 has no conditional move: there, bit 31 of (word - 1) & ~word is set for 0 alone.
-    if machine is MachineKind.SPARCV8:
+    if machine is s.MachineKind.SPARCV8:
         return [
             asm.arithmetic("sub", _WORD, 1, _NEW),
             asm.arithmetic("andn", _NEW, _WORD, _NEW),
@@ -102,47 +93,47 @@ def _count_if_zero(machine: MachineKind) -> list[Instruction]:
             asm.arithmetic("add", _OLD, _NEW, _OLD),
         ]
     return [
-        *clear_upper_half(machine, _WORD),  # `movrz` looks at all 64 bits
+        *s.clear_upper_half(machine, _WORD),  # `movrz` looks at all 64 bits
         asm.arithmetic("add", _OLD, 1, _NEW),
         asm.move_register("z", _WORD, _NEW, _OLD),
     ]
 
 
 @cache
-def logging_cost(machine: MachineKind, symbol: str) -> int:
+def logging_cost(machine: s.MachineKind, symbol: str) -> int:
     """Count the instructions that a routine executes, its return included."""
-    return executed(logging_routines(machine), (), symbol)
+    return s.executed(logging_routines(machine), (), symbol)
 
 
-def pair_slot(pair: LoggedEdge, layout: CounterLayout) -> BufferSlot:
+def pair_slot(pair: LoggedEdge, layout: s.CounterLayout) -> s.BufferSlot:
     """Return the slot of a routine's pair."""
     first_source, first_destination = layout.first
     destination = first_destination + pair.destination
     number = first_source + pair.source + destination
-    return BufferSlot(PAIR_TABLE + SLOT_SIZE * number, argument(destination))
+    return s.BufferSlot(PAIR_TABLE + s.SLOT_SIZE * number, argument(destination))
 
 
-def _call(writer: Writer, action: LogAction) -> None:
+def _call(writer: s.Writer, action: LogAction) -> None:
     series = 1 if isinstance(action, LogDestination) else 0
     number = writer.layout.first[series] + action.number
-    writer.emit(asm.sethi(argument(number), Register.O0))
+    writer.emit(asm.sethi(argument(number), R.O0))
     writer.call(action.symbol, logging_cost(writer.machine, action.symbol))
 
 
-_SETTER = Needs(clobbers=HASH_REGISTERS)
+_SETTER = s.Needs(clobbers=s.HASH_REGISTERS)
 
-GENERATORS: Generators = {
-    LogSource: Generator(_call, _SETTER, shapes.same),
-    LogDisrupt: Generator(_call, _SETTER, shapes.same),
-    LogDestination: Generator(_call, Needs(clobbers=(Register.O0, Register.O7)), shapes.same),
+GENERATORS: s.Generators = {
+    LogSource: s.Generator(_call, _SETTER, shapes.same),
+    LogDisrupt: s.Generator(_call, _SETTER, shapes.same),
+    LogDestination: s.Generator(_call, s.Needs(clobbers=(R.O0, R.O7)), shapes.same),
 }
 
 
-def _slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[BufferSlot, ...]:
+def _slots(plan: s.RoutinePlan, layout: s.CounterLayout) -> tuple[s.BufferSlot, ...]:
     return tuple(pair_slot(pair, layout) for pair in cast(CallsPlan, plan).logged)
 
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators=GENERATORS,
     routines=(logging_routines,),
     slots=_slots,

@@ -19,8 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.spanning import block_weights
+from simprof import schemes as s
 from simprof.profiler.schemes.cs6120.edge_log import LoggedEdge
 
 # Masks say which sources may have been logged last. Two bits more say where control comes from,
@@ -38,7 +37,7 @@ class Disruptions(Struct, frozen=True):
 
 
 def disruptions(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     logged: Iterable[LoggedEdge],
     live: Iterable[int],
     weights: Sequence[float],
@@ -55,7 +54,7 @@ def disruptions(
     # ENTRY or to EXIT where the way leads through it. `disruptions` starts with calls in all these
     # places, and removes them one by one, the most frequent first, where no wrong way opens: of
     # what is left, each is necessary.
-    by_block = block_weights(cfg, weights) if blocks else ()
+    by_block = s.block_weights(cfg, weights) if blocks else ()
     places = [(by_block[block], 1, block) for block in blocks]
     places += [(weights[edge], 0, edge) for edge in edges]
     for _, is_block, place in sorted(places, key=lambda entry: (-entry[0], entry[1:])):
@@ -64,7 +63,7 @@ def disruptions(
 
 
 def is_sound(
-    cfg: ControlFlowGraph, logged: Iterable[LoggedEdge], live: Iterable[int], chosen: Disruptions
+    cfg: s.ControlFlowGraph, logged: Iterable[LoggedEdge], live: Iterable[int], chosen: Disruptions
 ) -> bool:
     """Whether no wrong way is open with `logdisrupt` in the chosen places."""
     search = _Search(cfg, logged, live)
@@ -75,7 +74,7 @@ def is_sound(
     return all(search.try_without(place, is_block) for place, is_block in closed)
 
 
-def interior_entries(cfg: ControlFlowGraph) -> frozenset[int]:
+def interior_entries(cfg: s.ControlFlowGraph) -> frozenset[int]:
     """Return the ENTRY edges that do not lead to the routine's first block."""
     # A non-local exit (longjmp) continues in the middle of a routine, along an ENTRY edge of its
     # own, whatever was logged last; to waiting activations of every routine it must look like a
@@ -101,7 +100,7 @@ class _Search:
     """Which sources may be the last ones where, given the places that have `logdisrupt`."""
 
     def __init__(
-        self, cfg: ControlFlowGraph, logged: Iterable[LoggedEdge], live: Iterable[int]
+        self, cfg: s.ControlFlowGraph, logged: Iterable[LoggedEdge], live: Iterable[int]
     ) -> None:
         self._cfg = cfg
         self._source_bit: dict[int, int] = {}

@@ -13,16 +13,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import ClassVar, NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.plan.actions import Event
-from simprof.profiler.plan.plan import Buffer, InstrumentationPlan
+from simprof import schemes as s
 
 # Counters of logged pairs of all routines (`code`); low 10 bits of its address 0.
-PAIRS = Buffer("pairs", offset=0x4000, has_slots=True)
-_BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
+PAIRS = s.Buffer("pairs", offset=0x4000, has_slots=True)
+_BRANCHES = (s.EdgeKind.TAKEN, s.EdgeKind.SLOT, s.EdgeKind.SWITCH)
 
 
-class LogAction(Event, frozen=True):
+class LogAction(s.Event, frozen=True):
     """A logging call."""
 
     symbol: ClassVar[str]  # of the routine that it calls
@@ -61,7 +59,7 @@ class LoggedEdge(NamedTuple):
     destination_on_edge: bool
 
 
-def logged_edges(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdge, ...]:
+def logged_edges(cfg: s.ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdge, ...]:
     """Number the sources and destinations of `edges`, and say where their calls are."""
     # A block has one number as a source and one as a destination, and at most one call of each
     # kind, at its end and at its top. On the edge itself are
@@ -93,10 +91,10 @@ def logged_edges(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdg
     return tuple([LoggedEdge(e, n, destinations[row], a, b) for e, n, row, a, b in numbers])
 
 
-def _with_own_calls(cfg: ControlFlowGraph) -> set[int]:
+def _with_own_calls(cfg: s.ControlFlowGraph) -> set[int]:
     """Return the blocks with several edges, branches among them, that do not call."""
     branching = {source for _, source, _, kind in cfg.edges if kind in _BRANCHES}
-    calling = {source for _, source, _, kind in cfg.edges if kind is EdgeKind.CALL_RETURN}
+    calling = {source for _, source, _, kind in cfg.edges if kind is s.EdgeKind.CALL_RETURN}
     single = {source for source, edges in Counter(cfg.ends[0]).items() if edges == 1}
     return branching - calling - single - {cfg.entry}
 
@@ -120,7 +118,7 @@ def _pack(rows: Mapping[int, Sequence[int]]) -> dict[int, int]:
     return numbers
 
 
-def log_actions(plan: InstrumentationPlan) -> tuple[LogAction, ...]:
+def log_actions(plan: s.InstrumentationPlan) -> tuple[LogAction, ...]:
     """Return the logging calls of a plan, wherever they are."""
     groups = chain(plan.actions.values(), plan.blocks.values(), plan.block_ends.values())
     actions = chain.from_iterable(groups)

@@ -3,7 +3,7 @@
 - `naive`: a counter on every edge.
 - `calls`: every edge logged by two calls of a run-time library (`edge_log`).
 - `calls-optimal`: only the chords of a spanning tree are logged, the other edges' counts follow
-  (`flow.propagate`, what the post does by hand); `logdisrupt` where another way leads from a logged
+  (`propagate`, what the post does by hand); `logdisrupt` where another way leads from a logged
   source to its destination (`disruption`).
 """
 
@@ -15,14 +15,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import counts_at, propagate
-from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree, edge_tree, given_weights, heuristic
-from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
-from simprof.profiler.plan.placement import counter_plan
-from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
+from simprof import schemes as s
 from simprof.profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
 from simprof.profiler.schemes.cs6120.edge_log import (
     PAIRS,
@@ -33,40 +26,40 @@ from simprof.profiler.schemes.cs6120.edge_log import (
     log_actions,
     logged_edges,
 )
-from simprof.profiler.schemes.static import describe_tree
 
-_Actions = dict[int, tuple[Action, ...]]
+_Actions = dict[int, tuple[s.Action, ...]]
 
 # Numbers begin at 0 in every routine, so these are soon all there.
 _log_source, _log_destination = cache(LogSource), cache(LogDestination)
 
 
-class NaivePlan(BasicPlan, frozen=True):
+class NaivePlan(s.BasicPlan, frozen=True):
     """A counter on every edge: counter k of the plan is on edge `counted[k]`."""
 
     counted: tuple[int, ...]
 
-    def read(self, counters: RoutineCounters) -> Reading:
-        return Reading(edges=tuple(counts_at(len(self.cfg.edges), self.counted, counters.events)))
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
+        counts = s.counts_at(len(self.cfg.edges), self.counted, counters.events)
+        return s.Reading(edges=tuple(counts))
 
     def validate(self) -> None:
-        live = live_edges(self.cfg, depth_first(self.cfg))
+        live = s.live_edges(self.cfg, s.depth_first(self.cfg))
         assert set(self.counted) == live, "not all edges are counted, or dead ones are"
-        assert self.plan == counter_plan(self.counted), "the plan counts other edges"
+        assert self.plan == s.counter_plan(self.counted), "the plan counts other edges"
 
 
-class CallsPlan(BasicPlan, frozen=True):
+class CallsPlan(s.BasicPlan, frozen=True):
     """Logged edges of one routine."""
 
     logged: tuple[LoggedEdge, ...]  # Event k of the plan is the count of the pair of the k-th.
     disrupted: Disruptions  # Where `logdisrupt` is called
-    tree: SpanningTree | None  # Spanning tree whose chords are logged; None where all edges are.
+    tree: s.SpanningTree | None  # Spanning tree whose chords are logged; None where all edges are.
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         pairs = {pair.edge: count for pair, count in zip(self.logged, counters.events, strict=True)}
         if self.tree is None:
-            return Reading(edges=tuple(pairs.get(edge.id, 0) for edge in self.cfg.edges))
-        return Reading(edges=propagate(self.cfg, self.tree, pairs, counters.early))
+            return s.Reading(edges=tuple(pairs.get(edge.id, 0) for edge in self.cfg.edges))
+        return s.Reading(edges=s.propagate(self.cfg, self.tree, pairs, counters.early))
 
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`: pairs of numbers, and places of `logdisrupt`."""
@@ -79,10 +72,10 @@ class CallsPlan(BasicPlan, frozen=True):
             "disrupted_blocks": [str(self.cfg.name_of(block)) for block in blocks],
             "disrupted_edges": sorted(self.disrupted.edges),
         }
-        return static if self.tree is None else static | describe_tree(self.tree)
+        return static if self.tree is None else static | s.describe_tree(self.tree)
 
     def validate(self) -> None:
-        live = live_edges(self.cfg, depth_first(self.cfg))
+        live = s.live_edges(self.cfg, s.depth_first(self.cfg))
         edges = tuple(pair.edge for pair in self.logged)
         if self.tree is None:
             assert set(edges) == live, "not all edges are logged, or dead ones are"
@@ -124,25 +117,25 @@ class CallsPlan(BasicPlan, frozen=True):
         )
 
 
-def plan_naive(cfg: ControlFlowGraph) -> NaivePlan:
+def plan_naive(cfg: s.ControlFlowGraph) -> NaivePlan:
     """Plan a counter on every edge of `cfg` that can execute."""
-    dfs = depth_first(cfg)
-    counted = tuple(sorted(live_edges(cfg, dfs)))
-    return NaivePlan(cfg, counter_plan(counted), heuristic(cfg, dfs), counted)
+    dfs = s.depth_first(cfg)
+    counted = tuple(sorted(s.live_edges(cfg, dfs)))
+    return NaivePlan(cfg, s.counter_plan(counted), s.heuristic(cfg, dfs), counted)
 
 
-def plan_calls(cfg: ControlFlowGraph) -> CallsPlan:
+def plan_calls(cfg: s.ControlFlowGraph) -> CallsPlan:
     """Plan two logging calls for every edge of `cfg` that can execute."""
-    dfs = depth_first(cfg)
-    logged = logged_edges(cfg, sorted(live_edges(cfg, dfs)))
+    dfs = s.depth_first(cfg)
+    logged = logged_edges(cfg, sorted(s.live_edges(cfg, dfs)))
     # Every edge is logged: no other way leads from a source to its destination.
     disrupted = Disruptions(frozenset(), frozenset())
     plan = _calls(cfg, logged, disrupted)
-    return CallsPlan(cfg, plan, heuristic(cfg, dfs), logged, disrupted, None)
+    return CallsPlan(cfg, plan, s.heuristic(cfg, dfs), logged, disrupted, None)
 
 
 def plan_calls_optimal(
-    cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None
+    cfg: s.ControlFlowGraph, *, weights: Sequence[float] | None = None
 ) -> CallsPlan:
     """Plan two logging calls for every chord of a spanning tree of greatest weight; `weights` by
     edge id, None for BL94's heuristic.
@@ -154,16 +147,16 @@ def plan_calls_optimal(
     # one exit. "Edge" includes those from ENTRY and to EXIT. Edges that cannot execute are never
     # instrumented.
     # With equal weights the tree is an arbitrary one, as in the blog post.
-    edge_weights = given_weights(cfg, weights)
-    tree = edge_tree(cfg, edge_weights)
+    edge_weights = s.given_weights(cfg, weights)
+    tree = s.edge_tree(cfg, edge_weights)
     logged = logged_edges(cfg, tree.chords)
-    disrupted = disruptions(cfg, logged, live_edges(cfg, depth_first(cfg)), edge_weights)
+    disrupted = disruptions(cfg, logged, s.live_edges(cfg, s.depth_first(cfg)), edge_weights)
     return CallsPlan(cfg, _calls(cfg, logged, disrupted), edge_weights, logged, disrupted, tree)
 
 
 def _calls(
-    cfg: ControlFlowGraph, logged: Sequence[LoggedEdge], disrupted: Disruptions
-) -> InstrumentationPlan:
+    cfg: s.ControlFlowGraph, logged: Sequence[LoggedEdge], disrupted: Disruptions
+) -> s.InstrumentationPlan:
     """Put the calls in their places; at most one of each kind in a block."""
     edges: _Actions = {}
     tops: _Actions = {}
@@ -184,9 +177,11 @@ def _calls(
             into[place] = (LogDisrupt(number),)
             number += 1
     destinations = max([pair.destination for pair in logged], default=-1) + 1
-    return InstrumentationPlan(
+    return s.InstrumentationPlan(
         actions=dict(sorted(edges.items())),
         blocks=dict(sorted(tops.items())),
         block_ends=dict(sorted(ends.items())),
-        buffers=(BufferUse(PAIRS, tuple([pair.edge for pair in logged]), (number, destinations)),),
+        buffers=(
+            s.BufferUse(PAIRS, tuple([pair.edge for pair in logged]), (number, destinations)),
+        ),
     )

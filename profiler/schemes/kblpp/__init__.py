@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PER_VERTEX,
-    PLANNING,
-    REGISTERS,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    SchemeOption,
-    StateScope,
-    registers_of_paths,
-)
+from simprof import schemes as s
 
-LENGTH = SchemeOption(
+LENGTH = s.SchemeOption(
     name="length",
     kind=int,
     default=2,
@@ -32,7 +19,7 @@ LENGTH = SchemeOption(
 )
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.kblpp.planner import plan_kblpp
     from simprof.profiler.schemes.pp.planner import plan_pp
 
@@ -40,28 +27,28 @@ def _plan(order: PlanOrder) -> RoutinePlan:
         order.cfg,
         weights=order.weights,
         path_limit=order.options.path_limit,
-        per_vertex=PER_VERTEX.of(order.options),
+        per_vertex=s.PER_VERTEX.of(order.options),
         table=order.table,
     )
     return plan_kblpp(paths, LENGTH.of(order.options))
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.kblpp.code import CODE
 
     return CODE
 
 
-KBLPP = SchemeDefinition(
+KBLPP = s.SchemeDefinition(
     mode="kblpp",
     description="sequences of up to k acyclic paths (D'Elia and Demetrescu 2013)",
-    collects=ProfileKind.ITERATION_PATHS,
+    collects=s.ProfileKind.ITERATION_PATHS,
     plan=_plan,
-    reads=PLANNING,
-    options=(LENGTH, PER_VERTEX, REGISTERS, LAYOUT),
-    registers=registers_of_paths,
+    reads=s.PLANNING,
+    options=(LENGTH, s.PER_VERTEX, s.REGISTERS, s.LAYOUT),
+    registers=s.registers_of_paths,
     code=_code,
     iterations=attrgetter("length"),
     # The pool of nodes is the program's. What a routine's forest costs does not depend on others.
-    scope=StateScope.PROGRAM,
+    scope=s.StateScope.PROGRAM,
 )

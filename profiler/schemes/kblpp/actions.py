@@ -9,35 +9,35 @@ lacks. With k = 2 each chunk is one number, and beta is a child of the tau befor
 
 from __future__ import annotations
 
-from simprof.profiler.plan.actions import Action, Execution, register_sum
+from simprof import schemes as s
 from simprof.profiler.schemes.kblpp.forest import Sequences
 
 TAU, BETA, LACKING = range(1, 4)
 
 
-class BeginStream(Action, frozen=True):
+class BeginStream(s.Action, frozen=True):
     """`*`: an activation begins."""
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         execution.registers[:] = [0] * len(execution.registers)
 
     def __str__(self) -> str:
         return "emit *"
 
 
-class StartPath(Action, frozen=True):
+class StartPath(s.Action, frozen=True):
     """`r=constant`: `SetRegister` would say that the other registers are of no use any more."""
 
     constant: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         execution.registers[0] = self.constant
 
     def __str__(self) -> str:
         return f"r={self.constant}"
 
 
-class Emit(Action, frozen=True):
+class Emit(s.Action, frozen=True):
     """`emit r + constant`: a path ends."""
 
     constant: int
@@ -45,7 +45,7 @@ class Emit(Action, frozen=True):
     hashed: bool = False  # Whether roots are in buckets
     from_register: bool = True  # Whether r is part of the number
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         registers, sequences = execution.registers, self.sequences
         number = self.constant + (registers[0] if self.from_register else 0)
         tau, extended = registers[TAU], sequences.extended
@@ -65,4 +65,4 @@ class Emit(Action, frozen=True):
         execution.count(counted - 1)
 
     def __str__(self) -> str:
-        return f"emit {register_sum(self.constant) if self.from_register else self.constant}"
+        return f"emit {s.register_sum(self.constant) if self.from_register else self.constant}"

@@ -11,7 +11,7 @@ Steps of a routine
 3. If there is a node of the lower slab, or the chunk before ended in one, its children are
    searched in the same way, and the one that is found, the new beta, is counted. Otherwise tau is.
 
-Nodes are handed out from a pool of the whole program (`plan.plan.Buffer.is_pool`). Their words:
+Nodes are handed out from a pool of the whole program (`Buffer.is_pool`). Their words:
 the path's number, the count, the addresses of the first child and of the next node of its list.
 """
 
@@ -21,15 +21,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 
-from simprof.profiler.code import shapes
-from simprof.profiler.code.counting import executed
-from simprof.profiler.code.hash_routine import compare_and_branch
-from simprof.profiler.code.layout import COUNTER_SIZE, CounterLayout, buffer_address
-from simprof.profiler.code.registers import clear_upper_half, save_smallest_frame
-from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.plan import Buffer, CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.definition import OwnTable, ReadMemory, SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.kblpp.actions import BETA, LACKING, TAU, BeginStream, Emit, StartPath
 from simprof.profiler.schemes.kblpp.forest import (
     BUCKET_BITS,
@@ -37,13 +29,11 @@ from simprof.profiler.schemes.kblpp.forest import (
     Counted,
     SlabForest,
 )
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
+from simprof.schemes import asm, shapes
 
-R = Register
+R = s.Register
 
-NODES = Buffer("nodes", size=1 << 27, is_pool=True)  # Room for 8 million
+NODES = s.Buffer("nodes", size=1 << 27, is_pool=True)  # Room for 8 million
 NODE_SIZE = 16
 _NUMBER, _COUNT, _CHILD, _NEXT = range(0, NODE_SIZE, 4)
 ROOT, ROOT_HASHED, CHILD = "kblpp_root", "kblpp_root_hashed", "kblpp_child"
@@ -58,24 +48,24 @@ _LINK, _VALUE, _POOL = R.L0, R.L1, R.L2
 
 
 @cache
-def emit_routine(machine: MachineKind, name: str) -> tuple[Item, ...]:
+def emit_routine(machine: s.MachineKind, name: str) -> tuple[s.Item, ...]:
     """Return one of the routines, to be assembled; its first label is its symbol."""
     return (
-        Label(name),
-        save_smallest_frame(machine),
-        *clear_upper_half(machine, _KEY),
+        s.Label(name),
+        s.save_smallest_frame(machine),
+        *s.clear_upper_half(machine, _KEY),
         *_first_link(name),
         *(_take_root(machine, name) if name == ROOT else _search(machine, f"{name}.upper", _TAU)),
-        *compare_and_branch(machine, _BETA, None, True, f"{name}.first", False),
+        *s.compare_and_branch(machine, _BETA, None, True, f"{name}.first", False),
         asm.arithmetic("add", _BETA, _CHILD, _LINK),  # harmless where there is none
         *_search(machine, f"{name}.lower", _BETA),
         *_count(_BETA),
-        Label(f"{name}.first"),
+        s.Label(f"{name}.first"),
         *_count(_TAU),
     )
 
 
-def _first_link(name: str) -> list[Item]:
+def _first_link(name: str) -> list[s.Item]:
     """Leave the address of the word with the list's first node in the link register."""
     if name == CHILD:
         return [asm.arithmetic("add", _TAU, _CHILD, _LINK)]
@@ -90,37 +80,37 @@ def _first_link(name: str) -> list[Item]:
     return [*place]
 
 
-def _take_root(machine: MachineKind, name: str) -> list[Item]:
+def _take_root(machine: s.MachineKind, name: str) -> list[s.Item]:
     """Do step 2 where a word of the array has the only node of its list."""
     return [
         asm.load("ld", _LINK, 0, _TAU),
-        *compare_and_branch(machine, _TAU, None, False, f"{name}.found", False),
-        asm.sethi(buffer_address(NODES), _POOL),
+        *s.compare_and_branch(machine, _TAU, None, False, f"{name}.found", False),
+        asm.sethi(s.buffer_address(NODES), _POOL),
         *_new(_TAU),
-        Label(f"{name}.found"),
+        s.Label(f"{name}.found"),
     ]
 
 
-def _search(machine: MachineKind, name: str, node: Register) -> list[Item]:
+def _search(machine: s.MachineKind, name: str, node: s.Register) -> list[s.Item]:
     """Do step 2: leave the node in a register."""
     *append, last = _new(node)
     return [
-        Label(f"{name}.step"),
+        s.Label(f"{name}.step"),
         asm.load("ld", _LINK, 0, node),
-        *compare_and_branch(machine, node, None, False, f"{name}.check", True),
+        *s.compare_and_branch(machine, node, None, False, f"{name}.check", True),
         asm.load("ld", node, _NUMBER, _VALUE),
-        asm.sethi(buffer_address(NODES), _POOL),
+        asm.sethi(s.buffer_address(NODES), _POOL),
         *append,
         asm.branch("a", f"{name}.found"),
         last,
-        Label(f"{name}.check"),
-        *compare_and_branch(machine, _VALUE, _KEY, False, f"{name}.step", True),
+        s.Label(f"{name}.check"),
+        *s.compare_and_branch(machine, _VALUE, _KEY, False, f"{name}.step", True),
         asm.arithmetic("add", node, _NEXT, _LINK),
-        Label(f"{name}.found"),
+        s.Label(f"{name}.found"),
     ]
 
 
-def _new(node: Register) -> list[Instruction]:
+def _new(node: s.Register) -> list[s.Instruction]:
     """Append a node to the list whose end the link register has."""
     return [
         asm.load("ld", _POOL, 0, node),
@@ -131,7 +121,7 @@ def _new(node: Register) -> list[Instruction]:
     ]
 
 
-def _count(node: Register) -> list[Instruction]:
+def _count(node: s.Register) -> list[s.Instruction]:
     return [
         asm.load("ld", node, _COUNT, _VALUE),
         asm.arithmetic("add", _VALUE, 1, _VALUE),
@@ -152,7 +142,7 @@ def _outcomes(name: str, passed: int, inserted: bool) -> list[bool]:
 
 
 @cache
-def call_cost(machine: MachineKind, name: str, visits: tuple[tuple[int, bool], ...]) -> int:
+def call_cost(machine: s.MachineKind, name: str, visits: tuple[tuple[int, bool], ...]) -> int:
     """Count what a call executes in the routine's code.
 
     `visits`: Of tau, and of beta where it is counted: the nodes that are passed, and whether the
@@ -162,16 +152,16 @@ def call_cost(machine: MachineKind, name: str, visits: tuple[tuple[int, bool], .
     outcomes = [*_outcomes(name, *upper), not lower]
     for visit in lower:
         outcomes += _outcomes(CHILD, *visit)
-    return executed(emit_routine(machine, name), outcomes)
+    return s.executed(emit_routine(machine, name), outcomes)
 
 
-def _emit_of(plan: InstrumentationPlan) -> Emit | None:
+def _emit_of(plan: s.InstrumentationPlan) -> Emit | None:
     """Return one of the plan's actions that emit; None if no path of the routine ever ends."""
     actions = chain.from_iterable(plan.actions.values())
     return next((action for action in actions if isinstance(action, Emit)), None)
 
 
-def _counted(plan: InstrumentationPlan, counts: Mapping[int, int]) -> Iterator[Counted]:
+def _counted(plan: s.InstrumentationPlan, counts: Mapping[int, int]) -> Iterator[Counted]:
     """Yield what happened when each node was counted first."""
     emit = _emit_of(plan)
     if emit is None:
@@ -180,7 +170,9 @@ def _counted(plan: InstrumentationPlan, counts: Mapping[int, int]) -> Iterator[C
     return map(forest.count, counts)
 
 
-def table_cost(machine: MachineKind, plan: InstrumentationPlan, counts: Mapping[int, int]) -> int:
+def table_cost(
+    machine: s.MachineKind, plan: s.InstrumentationPlan, counts: Mapping[int, int]
+) -> int:
     """Return what the routines execute, by the nodes that they counted in this order first."""
     emit = _emit_of(plan)
     total, root = 0, ROOT_HASHED if emit is not None and emit.hashed else ROOT
@@ -191,20 +183,20 @@ def table_cost(machine: MachineKind, plan: InstrumentationPlan, counts: Mapping[
     return total
 
 
-def table_size(plan: InstrumentationPlan, counts: Mapping[int, int]) -> int:
+def table_size(plan: s.InstrumentationPlan, counts: Mapping[int, int]) -> int:
     """Return the bytes of the nodes."""
     visits = (visit for _, each in _counted(plan, counts) for visit in each)
     return NODE_SIZE * sum(inserted for _, inserted in visits)
 
 
 def read_table(
-    plan: InstrumentationPlan, layout: CounterLayout, read: ReadMemory
+    plan: s.InstrumentationPlan, layout: s.CounterLayout, read: s.ReadMemory
 ) -> dict[int, int]:
     """Return the counts of nodes in memory, by number."""
     emit, counts = _emit_of(plan), dict[int, int]()
     if emit is None:
         return counts
-    roots = _words(read(layout.path_base, COUNTER_SIZE * plan.path_counters))
+    roots = _words(read(layout.path_base, s.COUNTER_SIZE * plan.path_counters))
     # Nodes whose parents have these codes
     work = [(0, node) for node in roots]
     while work:
@@ -225,14 +217,14 @@ def _words(data: bytes) -> Iterator[int]:
 # -- The code that calls them
 
 
-def begin_stream(writer: Writer, action: BeginStream) -> None:
+def begin_stream(writer: s.Writer, action: BeginStream) -> None:
     """No node, and a chunk that begins with the next number; beta is set there."""
     writer.set_path(0, TAU)
     if len(writer.access.registers) > 2:
         writer.set_path(0, LACKING)
 
 
-def emit(writer: Writer, action: Emit) -> None:
+def emit(writer: s.Writer, action: Emit) -> None:
     """Emit a path's number."""
     if action.from_register:
         register = writer.path()
@@ -262,17 +254,17 @@ def emit(writer: Writer, action: Emit) -> None:
     writer.store_path(R.O2, BETA)
 
 
-def _root(writer: Writer, action: Emit) -> None:
+def _root(writer: s.Writer, action: Emit) -> None:
     writer.load_path(R.O2, TAU)
     writer.emit(*asm.load_constant(writer.layout.path_base, R.O1, writer.is64))
     writer.call(ROOT_HASHED if action.hashed else ROOT)
 
 
-def _emit_needs(action: Emit, table: CounterTable, machine: MachineKind) -> Needs:
-    return Needs(True, _CLOBBERS, machine is MachineKind.SPARCV8)
+def _emit_needs(action: Emit, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
+    return s.Needs(True, _CLOBBERS, machine is s.MachineKind.SPARCV8)
 
 
-def _emit_shape(action: Emit, access: CounterAccess) -> Hashable:
+def _emit_shape(action: Emit, access: s.CounterAccess) -> Hashable:
     return (
         action.from_register,
         shapes.constant(action.constant, access),
@@ -281,20 +273,20 @@ def _emit_shape(action: Emit, access: CounterAccess) -> Hashable:
     )
 
 
-GENERATORS: Generators = {
-    BeginStream: Generator(begin_stream, Needs(path=True), shapes.same),
-    StartPath: Generator(
+GENERATORS: s.Generators = {
+    BeginStream: s.Generator(begin_stream, s.Needs(path=True), shapes.same),
+    StartPath: s.Generator(
         lambda writer, action: writer.set_path(action.constant),
-        Needs(path=True),
+        s.Needs(path=True),
         lambda action, access: shapes.constant(action.constant, access),
     ),
-    Emit: Generator(emit, _emit_needs, _emit_shape),
+    Emit: s.Generator(emit, _emit_needs, _emit_shape),
 }
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators=GENERATORS,
     routines=(
         lambda machine: tuple(item for name in NAMES for item in emit_routine(machine, name)),
     ),
-    table=OwnTable(table_cost, table_size, read_table),
+    table=s.OwnTable(table_cost, table_size, read_table),
 )

@@ -22,10 +22,7 @@ from functools import cached_property
 
 from msgspec.structs import asdict, replace
 
-from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
-from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.plan import BufferUse, CounterTable
+from simprof import schemes as s
 from simprof.profiler.schemes.kblpp.actions import BeginStream, Emit, StartPath
 from simprof.profiler.schemes.kblpp.code import NODES
 from simprof.profiler.schemes.kblpp.forest import BUCKETS, Sequences
@@ -68,7 +65,7 @@ class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
 
     blocks_of_all_paths = None  # Not known without listing the sequences
 
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+    def numbered_paths(self) -> Iterator[tuple[int, s.PathRecord]]:
         """See `PathDecoder`: by ascending length."""
         found = single = list(super().numbered_paths())
         yield from found
@@ -86,7 +83,7 @@ class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
             ]
             yield from found
 
-    def _decode(self, path_id: int) -> PathRecord:
+    def _decode(self, path_id: int) -> s.PathRecord:
         before, number = divmod(path_id, self.numbering.total)
         if before <= 0:
             return super()._decode(path_id)
@@ -96,29 +93,29 @@ class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
             raise ValueError(f"{self.cfg.name} has no sequence of paths {path_id}")
         return record
 
-    def _join(self, first: PathRecord, then: PathRecord) -> PathRecord | None:
+    def _join(self, first: s.PathRecord, then: s.PathRecord) -> s.PathRecord | None:
         """Return two paths as one; None if the second cannot come directly behind the first."""
         edge = self._joins.get((first.blocks[-1], then.blocks[0]))
-        leaves = first.end in (PathEnd.EXIT, PathEnd.DEAD_END)
-        if edge is None or leaves or then.start is PathStart.ENTRY:
+        leaves = first.end in (s.PathEnd.EXIT, s.PathEnd.DEAD_END)
+        if edge is None or leaves or then.start is s.PathStart.ENTRY:
             return None
         edges = (*first.edges, edge, *then.edges)
-        return PathRecord(first.blocks + then.blocks, edges, first.start, then.end)
+        return s.PathRecord(first.blocks + then.blocks, edges, first.start, then.end)
 
-    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+    def decode_partial(self, end: s.UnfinishedPath) -> s.PathRecord:
         if end.block in self.plan.counted_region:
             node = self.sequences.numbers(end.counted_ahead(self.cfg) + 1)
             end = replace(end, last=node[-1])
         return super().decode_partial(end)
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         paths = self.sequences.iteration_paths(counters.finished_paths)
-        partial: Counter[PathRecord] = Counter()
+        partial: Counter[s.PathRecord] = Counter()
         for end in counters.unfinished:
             partial[self.decode_partial(end)] += end.count
         single = {number: count for number, count in paths.items() if number < self.numbering.total}
         edges = self.edge_counts(single, counters.events, partial.items())
-        return Reading(edges=edges, paths=paths, partial=partial)
+        return s.Reading(edges=edges, paths=paths, partial=partial)
 
     def validate(self) -> None:
         super().validate()
@@ -133,7 +130,7 @@ def plan_kblpp(base: PathPlan, length: int) -> SequencePlan:
     Where that has a hash table, the first path of a chunk is found in buckets, else in an array.
     """
     cfg, plan, total = base.cfg, base.plan, base.numbering.total
-    hashed = plan.table is CounterTable.HASH
+    hashed = plan.table is s.CounterTable.HASH
     sequences = Sequences(total, length)
     actions = {
         edge: tuple(_emitting(plan.actions[edge], sequences, hashed)) for edge in plan.actions
@@ -144,23 +141,25 @@ def plan_kblpp(base: PathPlan, length: int) -> SequencePlan:
         plan,
         actions=dict(sorted(actions.items())),
         uses_register=True,
-        table=CounterTable.OWN,
+        table=s.CounterTable.OWN,
         path_counters=BUCKETS if hashed else total,
         addressing=None,
         registers=2 if length == 2 else 4,
-        buffers=(BufferUse(NODES),),
+        buffers=(s.BufferUse(NODES),),
     )
     return SequencePlan(**{**asdict(base), "plan": emitting, "length": length})
 
 
-def _emitting(actions: Sequence[Action], sequences: Sequences, hashed: bool) -> Iterator[Action]:
+def _emitting(
+    actions: Sequence[s.Action], sequences: Sequences, hashed: bool
+) -> Iterator[s.Action]:
     """Yield what is done in place of the actions of `pp` on an edge."""
     for action in actions:
-        if isinstance(action, SetRegister):
+        if isinstance(action, s.SetRegister):
             yield StartPath(action.constant)
-        elif isinstance(action, CountPath):
+        elif isinstance(action, s.CountPath):
             yield Emit(action.constant, sequences, hashed)
-        elif isinstance(action, CountConstantPath):
+        elif isinstance(action, s.CountConstantPath):
             yield Emit(action.constant, sequences, hashed, from_register=False)
         else:
             yield action

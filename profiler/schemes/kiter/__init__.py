@@ -5,25 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.request.request import SchemeOptions
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PLANNING,
-    REGISTERS,
-    Loss,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    SchemeOption,
-    flag,
-    percentage,
-    registers_of_paths,
-)
+from simprof import schemes as s
 
-ITERATIONS = SchemeOption(
+ITERATIONS = s.SchemeOption(
     name="iterations",
     kind=int,
     default=2,
@@ -34,15 +18,15 @@ ITERATIONS = SchemeOption(
     least=1,
     greatest=1000,
 )
-OUTER = flag(
+OUTER = s.flag(
     "outer",
     "iterate loops that hold others too: the loops inside are collapsed, and have paths of their "
     "own.",
 )
-UNOPTIMISED = flag(
+UNOPTIMISED = s.flag(
     "unoptimised", "add every edge's value on that edge, as the paper's measurements do."
 )
-HASH_ABOVE = SchemeOption(
+HASH_ABOVE = s.SchemeOption(
     name="hash_above",
     kind=int,
     default=0,
@@ -55,7 +39,7 @@ HASH_ABOVE = SchemeOption(
 )
 
 
-ITERATIONS_OF = SchemeOption(
+ITERATIONS_OF = s.SchemeOption(
     name="iterations_of",
     kind=str,
     default="",
@@ -67,7 +51,7 @@ ITERATIONS_OF = SchemeOption(
     default_text="none",
     pattern=r"([^+=]+=0*([1-9][0-9]{0,2}|1000)(\+(?!$)|$))*",
 )
-HOT = percentage(
+HOT = s.percentage(
     name="hot",
     default=0.0,
     help="percent of its routine's instructions that a loop needs to be iterated, by the weights: "
@@ -75,7 +59,7 @@ HOT = percentage(
     metavar="PERCENT",
     default_text="0: all are",
 )
-GIVE_UP = SchemeOption(
+GIVE_UP = s.SchemeOption(
     name="give_up",
     kind=int,
     default=0,
@@ -88,7 +72,7 @@ GIVE_UP = SchemeOption(
 )
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.kiter.choice import read_choices
     from simprof.profiler.schemes.kiter.nested import plan_outer
     from simprof.profiler.schemes.kiter.planner import give_up, plan_kiter
@@ -112,25 +96,25 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     return give_up(plan, GIVE_UP.of(order.options) or None)
 
 
-def _notes(options: SchemeOptions, routines: Iterable[ControlFlowGraph]) -> Iterator[str]:
+def _notes(options: s.SchemeOptions, routines: Iterable[s.ControlFlowGraph]) -> Iterator[str]:
     from simprof.profiler.schemes.kiter.choice import unmatched
 
     if left := unmatched(ITERATIONS_OF.of(options), routines):
         yield f"kiter: k-of names no loop: {', '.join(left)}"
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.kiter.code import CODE
 
     return CODE
 
 
-KITER = SchemeDefinition(
+KITER = s.SchemeDefinition(
     mode="kiter",
     description="paths over k iterations of loops (Roy and Srikant 2009)",
-    collects=ProfileKind.ITERATION_PATHS,
+    collects=s.ProfileKind.ITERATION_PATHS,
     plan=_plan,
-    reads=PLANNING,
+    reads=s.PLANNING,
     options=(
         ITERATIONS,
         ITERATIONS_OF,
@@ -139,15 +123,15 @@ KITER = SchemeDefinition(
         UNOPTIMISED,
         HASH_ABOVE,
         GIVE_UP,
-        REGISTERS,
-        LAYOUT,
+        s.REGISTERS,
+        s.LAYOUT,
     ),
-    registers=registers_of_paths,
+    registers=s.registers_of_paths,
     code=_code,
     notes=_notes,
     iterations=attrgetter("most_iterations"),
     limited=attrgetter("limits"),
     losses=(
-        Loss("given_up_routines", "paths", "not profiled: more paths than give-up", "routine"),
+        s.Loss("given_up_routines", "paths", "not profiled: more paths than give-up", "routine"),
     ),
 )

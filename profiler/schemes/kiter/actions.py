@@ -16,29 +16,29 @@ Those of the regions around it are saved in further registers, between c[K-1] an
 
 from __future__ import annotations
 
-from simprof.profiler.plan.actions import Action, Execution
+from simprof import schemes as s
 
 
-class EnterLoop(Action, frozen=True):
+class EnterLoop(s.Action, frozen=True):
     """`itr := 0`: an iterated loop is entered, with k = `iterations`."""
 
     iterations: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         execution.registers[-1] = 0
 
     def __str__(self) -> str:
         return "itr:=0"
 
 
-class AddAccumulators(Action, frozen=True):
+class AddAccumulators(s.Action, frozen=True):
     """`c[j] += ...` for every j: the loop's edge in each of its copies."""
 
     entered: tuple[int, ...]  # By accumulator: what a path is given that did not begin at the head.
     # The same for a path that did, and has not been through k iterations
     compensated: tuple[int, ...]
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         # Algorithm 3 compensates all accumulators once f is set. With k > 2 that leaves paths that
         # began at the head while f was not yet set uncompensated at first, and numbers clash; what
         # decides is whether the path began at the head, j < itr. For k = 2 both are the same.
@@ -58,13 +58,13 @@ class AddAccumulators(Action, frozen=True):
         return f"c+=[{', '.join(terms)}]"
 
 
-class CountIterations(Action, frozen=True):
+class CountIterations(s.Action, frozen=True):
     """`if f: count[c[k-1] + constant]++`: the back edge ends a path of k iterations."""
 
     iterations: int
     constant: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         if execution.registers[-1] == self.iterations - 1:
             execution.take()
             execution.count(execution.registers[self.iterations - 1] + self.constant, True)
@@ -75,13 +75,13 @@ class CountIterations(Action, frozen=True):
         return f"if f: count[{counter}]++"
 
 
-class NextIteration(Action, frozen=True):
+class NextIteration(s.Action, frozen=True):
     """`c[j] := c[j-1]; c[0] := start; itr++` (saturating): the next iteration begins."""
 
     iterations: int
     start: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         registers, last = execution.registers, self.iterations - 1
         registers[1 : last + 1] = registers[:last]
         registers[0] = self.start
@@ -92,12 +92,12 @@ class NextIteration(Action, frozen=True):
         return "; ".join([*moves, f"c[0]:={self.start}", "(f,itr):=setf(itr)"])
 
 
-class LeaveLoop(Action, frozen=True):
+class LeaveLoop(s.Action, frozen=True):
     """`c[0] := c[itr]`: an iterated loop is left; the oldest path goes on."""
 
     iterations: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         registers = execution.registers
         registers[0] = registers[registers[-1]]
         registers[1 : self.iterations] = [0] * (self.iterations - 1)
@@ -110,13 +110,13 @@ class LeaveLoop(Action, frozen=True):
 # -- Collapsed loops (KITER 5)
 
 
-class SaveRegion(Action, frozen=True):
+class SaveRegion(s.Action, frozen=True):
     """`save c[0..k-1], itr`: a collapsed loop is entered from an iterated one with this k."""
 
     iterations: int
     first: int  # The first of the k + 1 registers that keep them
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         registers, k = execution.registers, self.iterations
         registers[self.first : self.first + k] = registers[:k]
         registers[self.first + k] = registers[-1]
@@ -127,13 +127,13 @@ class SaveRegion(Action, frozen=True):
         return f"save c[0..{self.iterations - 1}], itr"
 
 
-class RestoreRegion(Action, frozen=True):
+class RestoreRegion(s.Action, frozen=True):
     """`restore c[0..k-1], itr`: the collapsed loop is left."""
 
     iterations: int
     first: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         registers, k = execution.registers, self.iterations
         registers[:k] = registers[self.first : self.first + k]
         registers[-1] = registers[self.first + k]
@@ -143,13 +143,13 @@ class RestoreRegion(Action, frozen=True):
         return f"restore c[0..{self.iterations - 1}], itr"
 
 
-class BeginPath(Action, frozen=True):
+class BeginPath(s.Action, frozen=True):
     """`c[0] := start`: a path begins in a collapsed loop."""
 
     # `SetRegister` would say that nothing that the registers held is of use any more.
     start: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         execution.registers[0] = self.start
 
     def __str__(self) -> str:

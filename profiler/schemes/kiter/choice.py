@@ -24,13 +24,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
-from simprof.profiler.graphs.loops import (
-    DepthFirst,
-    depth_first,
-    loop_body,
-    proper_back_edges,
-)
+from simprof import schemes as s
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop
 
 GIVEN_UP = "given_up_routines"  # Name of what is lost where a routine has too many paths
@@ -47,7 +41,7 @@ class LoopChoice(NamedTuple):
     where: str  # A routine's name, with wildcards, and perhaps a loop's head behind `AT`
     iterations: int
 
-    def fits(self, cfg: ControlFlowGraph, head: int) -> bool:
+    def fits(self, cfg: s.ControlFlowGraph, head: int) -> bool:
         """Whether it is about the loop at this head."""
         # A symbol may itself have an `@` ("puts@plt").
         if fnmatchcase(cfg.name, self.where):
@@ -56,7 +50,7 @@ class LoopChoice(NamedTuple):
         return bool(at) and fnmatchcase(cfg.name, routine or "*") and _is_named(cfg, head, name)
 
 
-def _is_named(cfg: ControlFlowGraph, head: int, name: str) -> bool:
+def _is_named(cfg: s.ControlFlowGraph, head: int, name: str) -> bool:
     """Whether a block has this label, or else begins at this address."""
     block = cfg.blocks[head]
     if block.label is not None:
@@ -78,11 +72,11 @@ def read_choices(text: str) -> tuple[LoopChoice, ...]:
     return tuple(found)
 
 
-def unmatched(text: str, routines: Iterable[ControlFlowGraph]) -> list[str]:
+def unmatched(text: str, routines: Iterable[s.ControlFlowGraph]) -> list[str]:
     """Return the choices, as they are spelt, that fit no loop of any routine."""
     left = list(read_choices(text))
     for cfg in routines if left else ():
-        dfs = depth_first(cfg)
+        dfs = s.depth_first(cfg)
         heads = {cfg.edges[edge].target for edge in dfs.back_edges}
         left = [each for each in left if not any(each.fits(cfg, head) for head in heads)]
     return [f"{each.where}{IS}{each.iterations}" for each in left]
@@ -95,21 +89,23 @@ class Asked(Struct, frozen=True):
     choices: tuple[LoopChoice, ...] = ()  # Of several that fit a loop the last one counts
     hot: float = 0.0  # Percent of the routine's instructions; loops that `choices` leave open
 
-    def iterations_of(self, cfg: ControlFlowGraph, head: int) -> int:
+    def iterations_of(self, cfg: s.ControlFlowGraph, head: int) -> int:
         """Return k of the loop at this head, if it is hot."""
         found = self._chosen(cfg, head)
         return self.iterations if found is None else found
 
-    def wanted(self, cfg: ControlFlowGraph, loop: IteratedLoop, cold: frozenset[BackEdges]) -> int:
+    def wanted(
+        self, cfg: s.ControlFlowGraph, loop: IteratedLoop, cold: frozenset[BackEdges]
+    ) -> int:
         """Return k of a loop, 1 if it is one of those that are not hot."""
         return 1 if loop.back_edges in cold else self.iterations_of(cfg, loop.head)
 
-    def _chosen(self, cfg: ControlFlowGraph, head: int) -> int | None:
+    def _chosen(self, cfg: s.ControlFlowGraph, head: int) -> int | None:
         fitting = [each.iterations for each in self.choices if each.fits(cfg, head)]
         return fitting[-1] if fitting else None
 
     def cold_loops(
-        self, cfg: ControlFlowGraph, loops: Sequence[IteratedLoop], weights: Sequence[float]
+        self, cfg: s.ControlFlowGraph, loops: Sequence[IteratedLoop], weights: Sequence[float]
     ) -> frozenset[BackEdges]:
         """Return the loops that are not hot by the base profile, given by edge."""
         executed = _instructions(cfg, weights) if self.hot else []
@@ -124,7 +120,7 @@ class Asked(Struct, frozen=True):
         )
 
 
-def _instructions(cfg: ControlFlowGraph, weights: Sequence[float]) -> list[float]:
+def _instructions(cfg: s.ControlFlowGraph, weights: Sequence[float]) -> list[float]:
     """Return the instructions that blocks execute by the weights of the edges into them."""
     executions = (sum(weights[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks)
     return [n * block.instructions for n, block in zip(executions, cfg.blocks, strict=True)]
@@ -160,12 +156,12 @@ class LimitedLoop(Struct, frozen=True):
     iterations: int
     reason: LimitReason
 
-    def body(self, cfg: ControlFlowGraph) -> frozenset[int]:
+    def body(self, cfg: s.ControlFlowGraph) -> frozenset[int]:
         """Return its blocks: else those of the cycles that its back edges close."""
         if self.known_body is not None:
             return self.known_body
         sources = [cfg.edges[edge].source for edge in self.back_edges]
-        body = loop_body(cfg, depth_first(cfg), self.head, sources)
+        body = s.loop_body(cfg, s.depth_first(cfg), self.head, sources)
         if self.reason is not LimitReason.IRREDUCIBLE:
             return body
 
@@ -174,9 +170,9 @@ class LimitedLoop(Struct, frozen=True):
         def after(vertex: int) -> list[int]:
             return [target for target in cfg.targets(vertex) if target in body]
 
-        return frozenset(closure({self.head}, after))
+        return frozenset(s.closure({self.head}, after))
 
-    def describe(self, cfg: ControlFlowGraph) -> dict[str, Any]:
+    def describe(self, cfg: s.ControlFlowGraph) -> dict[str, Any]:
         """Return what `simprof explain` says of it."""
         return {
             "head": str(cfg.name_of(self.head)),
@@ -189,8 +185,8 @@ class LimitedLoop(Struct, frozen=True):
 
 
 def limited_loops(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     asked: Asked,
     iterable: Sequence[IteratedLoop],  # Those that can be iterated
     cold: frozenset[BackEdges],  # Those of them that are not hot
@@ -201,7 +197,7 @@ def limited_loops(
     loops: defaultdict[int, list[IteratedLoop]] = defaultdict(list)
     for loop in iterable:
         loops[loop.head].append(loop)
-    proper = proper_back_edges(cfg, dfs)
+    proper = s.proper_back_edges(cfg, dfs)
     of_head: defaultdict[int, list[int]] = defaultdict(list)
     for edge in sorted(dfs.back_edges):
         of_head[cfg.edges[edge].target].append(edge)

@@ -23,13 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 
-from simprof.profiler.code import shapes
-from simprof.profiler.code.layout import COUNTER_SIZE
-from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
-from simprof.profiler.code.snippets_paths import call_hash, count_needs
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     BeginPath,
@@ -40,12 +34,10 @@ from simprof.profiler.schemes.kiter.actions import (
     RestoreRegion,
     SaveRegion,
 )
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register, fits_simm13
+from simprof.schemes import asm, shapes
 
 
-def add_accumulators(writer: Writer, action: AddAccumulators) -> None:
+def add_accumulators(writer: s.Writer, action: AddAccumulators) -> None:
     """`c[j] += ...` for every j."""
     scale, last = writer.access.scale, len(action.entered) - 1
     for j, (entered, compensated) in enumerate(
@@ -58,14 +50,14 @@ def add_accumulators(writer: Writer, action: AddAccumulators) -> None:
             _add_either(writer, j, last, scale * entered, scale * compensated)
 
 
-def _add_either(writer: Writer, j: int, last: int, entered: int, compensated: int) -> None:
+def _add_either(writer: s.Writer, j: int, last: int, entered: int, compensated: int) -> None:
     """`c[j] += entered` where itr <= j, `compensated` where it is not."""
     accumulator = writer.fetch(j, 0)
     if compensated:
         writer.sum(accumulator, compensated, accumulator, 1)
     mask = _mask(writer, last - 1 - j, last)
     chosen, difference = writer.temporary(2), entered - compensated
-    if fits_simm13(difference):
+    if s.fits_simm13(difference):
         writer.emit(asm.arithmetic("and", mask, difference, chosen))
     else:
         writer.constant(difference, chosen, 3)
@@ -75,7 +67,7 @@ def _add_either(writer: Writer, j: int, last: int, entered: int, compensated: in
         writer.store_path(accumulator, j)
 
 
-def _mask(writer: Writer, offset: int, last: int) -> Register:
+def _mask(writer: s.Writer, offset: int, last: int) -> s.Register:
     """Return a register, temporary 1 perhaps, that is -1 where q + `offset` < 0, and 0 elsewhere;
     `last` is k - 1.
     """
@@ -90,40 +82,40 @@ def _mask(writer: Writer, offset: int, last: int) -> Register:
     return mask
 
 
-def _sign(writer: Writer, source: Register, result: Register) -> None:
+def _sign(writer: s.Writer, source: s.Register, result: s.Register) -> None:
     if writer.is64:
         writer.emit(asm.shift("srax", source, 63, result))
     else:
         writer.emit(asm.shift("sra", source, 31, result))
 
 
-def count_iterations(writer: Writer, action: CountIterations) -> None:
+def count_iterations(writer: s.Writer, action: CountIterations) -> None:
     """`if f: count[c[k-1] + constant]++`."""
     q = writer.fetch(_itr(writer), 0)
     writer.conditional("z", q, lambda: _count(writer, action), 0)
 
 
-def _count(writer: Writer, action: CountIterations) -> None:
+def _count(writer: s.Writer, action: CountIterations) -> None:
     number = action.iterations - 1
     accumulator = writer.fetch(number, 0)
-    if writer.access.table is CounterTable.HASH:
-        writer.sum(accumulator, action.constant, Register.O0, 1)
-        call_hash(writer, True)
+    if writer.access.table is s.CounterTable.HASH:
+        writer.sum(accumulator, action.constant, s.Register.O0, 1)
+        s.call_hash(writer, True)
     elif writer.access.scale == 1:
         address, scaled = writer.temporary(1), writer.temporary(0)
-        counter = writer.layout.path_base + COUNTER_SIZE * action.constant
+        counter = writer.layout.path_base + s.COUNTER_SIZE * action.constant
         writer.bump_element(counter, accumulator, address, scaled)
     else:
         free = int(writer.path(number) is None)
-        offset: Register | int = COUNTER_SIZE * action.constant
-        if not fits_simm13(offset):
+        offset: s.Register | int = s.COUNTER_SIZE * action.constant
+        if not s.fits_simm13(offset):
             helper = writer.temporary(free + 1)
             writer.constant(offset, helper, free + 2)
             offset = helper
         writer.bump(accumulator, offset, writer.temporary(free))
 
 
-def next_iteration(writer: Writer, action: NextIteration) -> None:
+def next_iteration(writer: s.Writer, action: NextIteration) -> None:
     """`c[j] := c[j-1]; c[0] := start; itr++`."""
     for j in range(action.iterations - 1, 0, -1):
         writer.store_path(writer.fetch(j - 1, 0), j)
@@ -139,7 +131,7 @@ def next_iteration(writer: Writer, action: NextIteration) -> None:
         writer.store_path(q, itr)
 
 
-def leave_loop(writer: Writer, action: LeaveLoop) -> None:
+def leave_loop(writer: s.Writer, action: LeaveLoop) -> None:
     """`c[0] := c[itr]`: c[j] replaces it for every j > 0 that itr has reached, in order."""
     first, q = writer.fetch(0, 0), writer.fetch(_itr(writer), 1)
     for j in range(1, action.iterations):
@@ -148,13 +140,15 @@ def leave_loop(writer: Writer, action: LeaveLoop) -> None:
         writer.store_path(first)
 
 
-def _replace(writer: Writer, first: Register, other: Register, q: Register, offset: int) -> None:
+def _replace(
+    writer: s.Writer, first: s.Register, other: s.Register, q: s.Register, offset: int
+) -> None:
     """`first = other` where q + `offset` >= 0."""
     test = q
     if offset:
         test = writer.temporary(3)
         writer.emit(asm.arithmetic("add", q, offset, test))
-    if writer.machine is MachineKind.SPARCV8:
+    if writer.machine is s.MachineKind.SPARCV8:
         mask, change = writer.temporary(3), writer.temporary(4)
         _sign(writer, test, mask)
         writer.emit(
@@ -169,44 +163,44 @@ def _replace(writer: Writer, first: Register, other: Register, q: Register, offs
     writer.emit(asm.move_register("gez", test, other, first))
 
 
-def save_region(writer: Writer, action: SaveRegion) -> None:
+def save_region(writer: s.Writer, action: SaveRegion) -> None:
     """`save c[0..k-1], itr`."""
     for number, kept in _kept(writer, action):
         writer.store_path(writer.fetch(number, 0), kept)
 
 
-def restore_region(writer: Writer, action: RestoreRegion) -> None:
+def restore_region(writer: s.Writer, action: RestoreRegion) -> None:
     """`restore c[0..k-1], itr`."""
     for number, kept in _kept(writer, action):
         writer.store_path(writer.fetch(kept, 0), number)
 
 
-def _kept(writer: Writer, action: SaveRegion | RestoreRegion) -> Iterator[tuple[int, int]]:
+def _kept(writer: s.Writer, action: SaveRegion | RestoreRegion) -> Iterator[tuple[int, int]]:
     """Yield the numbers of registers, each with that of the one that keeps it."""
     for j in range(action.iterations):
         yield j, action.first + j
     yield _itr(writer), action.first + action.iterations
 
 
-def begin_path(writer: Writer, action: BeginPath) -> None:
+def begin_path(writer: s.Writer, action: BeginPath) -> None:
     """`c[0] := start`."""
     writer.set_path(writer.access.offset + writer.access.scale * action.start)
 
 
-def _itr(writer: Writer) -> int:
+def _itr(writer: s.Writer) -> int:
     """Number of the iteration register: the last."""
     return len(writer.access.registers) - 1
 
 
-def _count_needs(action: CountIterations, table: CounterTable, machine: MachineKind) -> Needs:
-    clobbers = count_needs(action, table, machine).clobbers
-    return Needs(True, clobbers, machine is MachineKind.SPARCV8)
+def _count_needs(action: CountIterations, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
+    clobbers = s.count_needs(action, table, machine).clobbers
+    return s.Needs(True, clobbers, machine is s.MachineKind.SPARCV8)
 
 
-_PATH = Needs(path=True)
+_PATH = s.Needs(path=True)
 
 
-def _add_shape(action: AddAccumulators, access: CounterAccess) -> Hashable:
+def _add_shape(action: AddAccumulators, access: s.CounterAccess) -> Hashable:
     scale = access.scale
     return tuple(
         (
@@ -219,39 +213,39 @@ def _add_shape(action: AddAccumulators, access: CounterAccess) -> Hashable:
     )
 
 
-def _count_shape(action: CountIterations, access: CounterAccess) -> Hashable:
-    if access.table is CounterTable.HASH:
+def _count_shape(action: CountIterations, access: s.CounterAccess) -> Hashable:
+    if access.table is s.CounterTable.HASH:
         return action.iterations, shapes.constant(action.constant, access), shapes.table(access)
     if access.scale == 1:
         return action.iterations
-    return action.iterations, shapes.constant(COUNTER_SIZE * action.constant, access)
+    return action.iterations, shapes.constant(s.COUNTER_SIZE * action.constant, access)
 
 
-def _start_shape(action: NextIteration | BeginPath, access: CounterAccess) -> Hashable:
+def _start_shape(action: NextIteration | BeginPath, access: s.CounterAccess) -> Hashable:
     return shapes.constant(access.offset + access.scale * action.start, access)
 
 
-def _move_shape(action: SaveRegion | RestoreRegion, access: CounterAccess) -> Hashable:
+def _move_shape(action: SaveRegion | RestoreRegion, access: s.CounterAccess) -> Hashable:
     return action.iterations, action.first
 
 
-GENERATORS: Generators = {
-    EnterLoop: Generator(
+GENERATORS: s.Generators = {
+    EnterLoop: s.Generator(
         lambda writer, action: writer.set_path(1 - action.iterations, _itr(writer)),
         _PATH,
         lambda action, access: action.iterations,
     ),
-    AddAccumulators: Generator(add_accumulators, _PATH, _add_shape),
-    CountIterations: Generator(count_iterations, _count_needs, _count_shape),
-    NextIteration: Generator(
+    AddAccumulators: s.Generator(add_accumulators, _PATH, _add_shape),
+    CountIterations: s.Generator(count_iterations, _count_needs, _count_shape),
+    NextIteration: s.Generator(
         next_iteration,
         _PATH,
         lambda action, access: (action.iterations, _start_shape(action, access)),
     ),
-    LeaveLoop: Generator(leave_loop, _PATH, lambda action, access: action.iterations),
-    SaveRegion: Generator(save_region, _PATH, _move_shape),
-    RestoreRegion: Generator(restore_region, _PATH, _move_shape),
-    BeginPath: Generator(begin_path, _PATH, _start_shape),
+    LeaveLoop: s.Generator(leave_loop, _PATH, lambda action, access: action.iterations),
+    SaveRegion: s.Generator(save_region, _PATH, _move_shape),
+    RestoreRegion: s.Generator(restore_region, _PATH, _move_shape),
+    BeginPath: s.Generator(begin_path, _PATH, _start_shape),
 }
 
-CODE = SchemeCode(generators=GENERATORS)
+CODE = s.SchemeCode(generators=GENERATORS)

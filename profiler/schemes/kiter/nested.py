@@ -21,16 +21,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.loops import DepthFirst, depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
-from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
-from simprof.profiler.graphs.spanning import given_weights
-from simprof.profiler.plan.actions import Action, CountConstantPath, CountEdge, SetRegister
-from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.placement import Placement, instrumentation
-from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.profile import LoopLimit
+from simprof import schemes as s
 from simprof.profiler.schemes.kiter.actions import (
     BeginPath,
     NextIteration,
@@ -68,18 +59,18 @@ class PlannedRegion(Struct, frozen=True):
     saved: int = 0
     around: int = 0
 
-    def decode(self, path_id: int) -> PathRecord:
+    def decode(self, path_id: int) -> s.PathRecord:
         """Return a path of the region by the routine's blocks and edges."""
         return self.record(self.plan.decode(path_id - self.paths))
 
-    def record(self, found: PathRecord) -> PathRecord:
+    def record(self, found: s.PathRecord) -> s.PathRecord:
         """Return a path given by the region's blocks and edges by the routine's."""
         region = self.region
         start, end = found.start, found.end
         if region.loop is not None:
-            start = PathStart.LOOP_ENTRY if start is PathStart.ENTRY else start
-            end = PathEnd.LOOP_EXIT if end is PathEnd.EXIT else end
-        return PathRecord(
+            start = s.PathStart.LOOP_ENTRY if start is s.PathStart.ENTRY else start
+            end = s.PathEnd.LOOP_EXIT if end is s.PathEnd.EXIT else end
+        return s.PathRecord(
             tuple(region.blocks[block] for block in found.blocks),
             tuple(edge for at in found.edges if (edge := region.edges[at]) is not None),
             start,
@@ -87,24 +78,24 @@ class PlannedRegion(Struct, frozen=True):
             tuple(at for at, block in enumerate(found.blocks) if block in region.collapsed),
         )
 
-    def actions(self, edge: int) -> Iterator[Action]:
+    def actions(self, edge: int) -> Iterator[s.Action]:
         """Yield what the region does on one of its edges."""
         for action in self.plan.plan.actions.get(edge, ()):
             match action:
-                case SetRegister(constant) if self.around:
+                case s.SetRegister(constant) if self.around:
                     yield BeginPath(constant + self.paths)
-                case SetRegister(constant):
-                    yield SetRegister(constant + self.paths)
+                case s.SetRegister(constant):
+                    yield s.SetRegister(constant + self.paths)
                 case NextIteration(iterations, start):
                     yield NextIteration(iterations, start + self.paths)
-                case CountConstantPath(constant, on_back_edge):
-                    yield CountConstantPath(constant + self.paths, on_back_edge)
-                case CountEdge(counter):
-                    yield CountEdge(counter + self.counters)
+                case s.CountConstantPath(constant, on_back_edge):
+                    yield s.CountConstantPath(constant + self.paths, on_back_edge)
+                case s.CountEdge(counter):
+                    yield s.CountEdge(counter + self.counters)
                 case _:
                     yield action
 
-    def state(self, end: UnfinishedPath, inner: PlannedRegion | None) -> UnfinishedPath:
+    def state(self, end: s.UnfinishedPath, inner: PlannedRegion | None) -> s.UnfinishedPath:
         """Return the region's part of the state in which activations ended early; `inner`: the
         region inside of it that they were in.
         """
@@ -114,17 +105,17 @@ class PlannedRegion(Struct, frozen=True):
             registers, last = registers[inner.saved : inner.saved + inner.around + 1], None
         own = (*(number - self.paths for number in registers[:-1]), registers[-1])
         last = None if last is None else last - self.paths
-        return UnfinishedPath(self.region.vertex_of[end.block], own, last, end.count)
+        return s.UnfinishedPath(self.region.vertex_of[end.block], own, last, end.count)
 
 
-class NestedPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
+class NestedPlan(s.BasicPlan, frozen=True, kw_only=True, dict=True):
     """k-iteration path instrumentation of one routine by regions, and the way back to paths."""
 
     regions: tuple[PlannedRegion, ...]  # Outer ones first
     nest: tuple[NestedLoop, ...]  # The routine's loops
     # k that was asked for by the loops' back edges
     asked: Mapping[tuple[int, ...], int]
-    dfs: DepthFirst
+    dfs: s.DepthFirst
     # The loops whose paths span fewer iterations than were asked for
     limited: tuple[LimitedLoop, ...]
     blocks_of_all_paths = None  # Not known without listing the paths
@@ -174,25 +165,25 @@ class NestedPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
         return max(each.plan.most_iterations for each in self.regions)
 
     @property
-    def limits(self) -> tuple[LoopLimit, ...]:
+    def limits(self) -> tuple[s.LoopLimit, ...]:
         """The limited loops that reports name."""
         name = self.cfg.name_of
         return tuple(
-            LoopLimit(name(loop.head), loop.asked, loop.iterations, str(loop.reason))
+            s.LoopLimit(name(loop.head), loop.asked, loop.iterations, str(loop.reason))
             for loop in self.limited
             if loop.reason.is_of_innermost or loop.reason is LimitReason.OUTER
         )
 
-    def decode(self, path_id: int) -> PathRecord:
+    def decode(self, path_id: int) -> s.PathRecord:
         if not 0 <= path_id < self.num_paths:
             raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
         region = next(each for each in reversed(self.regions) if each.paths <= path_id)
         return region.decode(path_id)
 
-    def all_paths(self) -> Iterator[PathRecord]:
+    def all_paths(self) -> Iterator[s.PathRecord]:
         return (each.record(path) for each in self.regions for path in each.plan.all_paths())
 
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+    def numbered_paths(self) -> Iterator[tuple[int, s.PathRecord]]:
         return enumerate(self.all_paths())
 
     @cached_property
@@ -200,10 +191,10 @@ class NestedPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
         """By block the regions that it is in, by number, outer ones first."""
         return chains(self.cfg, [each.region for each in self.regions])
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         edges = [0] * len(self.cfg.edges)
         paths: dict[int, int] = {}
-        partial: Counter[PathRecord] = Counter()
+        partial: Counter[s.PathRecord] = Counter()
         for number, each in enumerate(self.regions):
             reading = each.plan.read(self._counters(number, counters))
             for at, count in enumerate(reading.all_edges or ()):
@@ -212,9 +203,9 @@ class NestedPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
             paths |= {each.paths + path: count for path, count in reading.paths.items()}
             for record, count in reading.partial.items():
                 partial[each.record(record)] += count
-        return Reading(edges=tuple(edges), paths=paths, partial=partial)
+        return s.Reading(edges=tuple(edges), paths=paths, partial=partial)
 
-    def _counters(self, number: int, counters: RoutineCounters) -> RoutineCounters:
+    def _counters(self, number: int, counters: s.RoutineCounters) -> s.RoutineCounters:
         """Return what the counters hold of one region."""
         own = self.regions[number]
         first, beyond = own.paths, own.paths + own.plan.num_paths
@@ -228,7 +219,7 @@ class NestedPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
             if number in chain_of_block:
                 inner = chain_of_block[chain_of_block.index(number) + 1 :]
                 unfinished.append(own.state(end, self.regions[inner[0]] if inner else None))
-        return RoutineCounters(
+        return s.RoutineCounters(
             paths={path - first: n for path, n in counters.paths.items() if first <= path < beyond},
             events=counters.events[own.counters : own.counters + len(own.plan.edge_counters)],
             early=early,
@@ -273,19 +264,19 @@ class NestedPlan(BasicPlan, frozen=True, kw_only=True, dict=True):
         counters = [
             action.counter
             for action in chain.from_iterable(self.plan.actions.values())
-            if isinstance(action, CountEdge)
+            if isinstance(action, s.CountEdge)
         ]
         assert sorted(counters) == list(range(len(self.edge_counters))), "wrong edge counters"
 
 
 def plan_outer(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     *,
     iterations: int = 2,
     weights: Sequence[float] | None = None,
-    path_limit: int | None = PATH_LIMIT,
-    total_limit: int | None = TOTAL_LIMIT,
-    table: CounterTable | None = None,
+    path_limit: int | None = s.PATH_LIMIT,
+    total_limit: int | None = s.TOTAL_LIMIT,
+    table: s.CounterTable | None = None,
     choices: Sequence[LoopChoice] = (),
     hot: float = 0.0,
     event_counting: bool = True,
@@ -294,9 +285,9 @@ def plan_outer(
     """Plan profiling of all loops over k iterations, those with loops inside too; None where no
     loop is to collapse another. Parameters as those of `planner.plan_kiter`.
     """
-    dfs = depth_first(cfg)
+    dfs = s.depth_first(cfg)
     nest = nested_loops(cfg, dfs, iterations)
-    edge_weights = given_weights(cfg, weights)
+    edge_weights = s.given_weights(cfg, weights)
     asked = Asked(iterations, tuple(choices), hot)
     every = [each for top in nest for each in top]
     iterable = [each.loop for each in every if each.is_iterable]
@@ -322,7 +313,7 @@ def plan_outer(
     kept = making.kept(max(plan.increments.greatest for plan in plans), total)
     return NestedPlan(
         cfg=cfg,
-        plan=instrumentation(placement, total, kept, registers(regions, most)),
+        plan=s.instrumentation(placement, total, kept, registers(regions, most)),
         weights=edge_weights,
         regions=regions,
         nest=nest,
@@ -335,7 +326,7 @@ def plan_outer(
 # -- What is done where
 
 
-def chains(cfg: ControlFlowGraph, regions: Sequence[GraphRegion]) -> tuple[tuple[int, ...], ...]:
+def chains(cfg: s.ControlFlowGraph, regions: Sequence[GraphRegion]) -> tuple[tuple[int, ...], ...]:
     """Return by block the regions that it is in, by number, outer ones first."""
     return tuple(
         tuple(number for number, region in enumerate(regions) if block in region.vertex_of)
@@ -369,8 +360,8 @@ def registers(regions: Iterable[PlannedRegion], most_iterations: int) -> int:
 
 
 def place_regions(
-    cfg: ControlFlowGraph, dfs: DepthFirst, regions: Sequence[PlannedRegion]
-) -> Placement:
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, regions: Sequence[PlannedRegion]
+) -> s.Placement:
     """Return what the regions do together."""
     placer = _RegionPlacer(cfg, regions)
     actions = {e.id: tuple(placer.actions(e.id)) for e in cfg.edges if e.source in dfs.reached}
@@ -381,7 +372,7 @@ def place_regions(
         static |= {vertices[v] for v in each.plan.static_region if v in vertices}
         counted |= {vertices[v] for v in each.plan.plan.counted_region if v in vertices}
     edges = (each.region.edges[at] for each in regions for at in each.plan.edge_counters)
-    return Placement(
+    return s.Placement(
         {edge: group for edge, group in actions.items() if group},
         frozenset(static),
         frozenset(counted),
@@ -392,13 +383,13 @@ def place_regions(
 class _RegionPlacer:
     """Says what an edge of the routine does."""
 
-    def __init__(self, cfg: ControlFlowGraph, regions: Sequence[PlannedRegion]) -> None:
+    def __init__(self, cfg: s.ControlFlowGraph, regions: Sequence[PlannedRegion]) -> None:
         self.cfg, self.regions = cfg, regions
         outermost = (0,)  # ENTRY and EXIT are the routine's
         self.chains = (*chains(cfg, [each.region for each in regions]), outermost, outermost)
         self.owner = {edge: at for at, each in enumerate(regions) for edge in each.region.real}
 
-    def actions(self, edge: int) -> Iterator[Action]:
+    def actions(self, edge: int) -> Iterator[s.Action]:
         """Yield the actions of an edge."""
         _, source, target, _ = self.cfg.edges[edge]
         owner = self.owner[edge]

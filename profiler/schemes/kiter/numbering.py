@@ -26,16 +26,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
-from simprof.profiler.graphs.dag import DagEdge, make_dag
-from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.numbering import (
-    check_samples,
-    cuts_at,
-    find_cut_edges,
-    number,
-    path_threshold,
-)
+from simprof import schemes as s
 from simprof.profiler.schemes.kiter.unrolled import (
     IteratedLoop,
     Unrolled,
@@ -90,7 +81,7 @@ class IterationNumbering(Struct, frozen=True, dict=True):
                 number -= self.compensation[edge.id]
         return number
 
-    def _is_compensated(self, edge: DagEdge, before: bool) -> bool:
+    def _is_compensated(self, edge: s.DagEdge, before: bool) -> bool:
         """Whether a path is compensated on `edge`, by whether it was on the edge before."""
         source, iteration = self.unrolled.copies[edge.source]
         if source == self.unrolled.cfg.entry:
@@ -185,7 +176,7 @@ class IterationNumbering(Struct, frozen=True, dict=True):
                 assert ascending and not any(choices.values[:1]), (
                     f"the values of the edges of vertex {vertex} do not ascend from 0"
                 )
-        check_samples(self.total, self.decode, self.encode)
+        s.check_samples(self.total, self.decode, self.encode)
 
 
 def compensated_vertices(unrolled: Unrolled) -> set[int]:
@@ -210,7 +201,7 @@ def _invalid_over(
     return invalid_paths[target]
 
 
-@remembers_recent
+@s.remembers_recent
 def number_iterations(unrolled: Unrolled) -> IterationNumbering:
     """Give the valid paths of `unrolled` their numbers (algorithm 1)."""
     # Edges are valued in the order of their ids, as KITER's table 1 does. Without iterated loops
@@ -218,7 +209,7 @@ def number_iterations(unrolled: Unrolled) -> IterationNumbering:
     cfg, target = unrolled.cfg, unrolled.columns.target
     if not unrolled.loops:
         cuts = frozenset(unrolled.cut_edges)
-        found = number(make_dag(cfg, unrolled.dfs, cuts))  # the same edges
+        found = s.number(s.make_dag(cfg, unrolled.dfs, cuts))  # the same edges
         none = (0,) * unrolled.vertex_count, (0,) * len(target)
         return IterationNumbering(unrolled, found.num_paths, none[0], found.values, none[1])
     num_paths, values = [0] * unrolled.vertex_count, [0] * len(target)
@@ -254,8 +245,8 @@ class Fitted(NamedTuple):
 
 
 def fit(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     loops: Sequence[IteratedLoop],
     path_limit: int | None,
     total_limit: int | None,
@@ -265,21 +256,21 @@ def fit(
     return unroll(cfg, dfs, chosen.loops, chosen.cuts)
 
 
-@remembers_recent
+@s.remembers_recent
 def choose(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     loops: Sequence[IteratedLoop],
     path_limit: int | None,
     total_limit: int | None,
 ) -> Fitted:
     """Choose the loops to iterate, with up to the k asked for, and the edges to cut, within the
-    limits: as for `numbering.find_cut_edges`.
+    limits: as for `find_cut_edges`.
     """
     # The limit on the routine's paths is the first threshold. While it leaves the routine more, the
     # threshold is halved and the choice made again; where no loop is left with k > 1, edges are cut
     # as `pp` cuts them.
-    limit: float = path_threshold(path_limit, total_limit) or inf
+    limit: float = s.path_threshold(path_limit, total_limit) or inf
     fitter = _Fitter(cfg, dfs) if loops else None
     threshold = limit
     while fitter and (fitted := fitter.within(loops, threshold)):
@@ -290,15 +281,15 @@ def choose(
         threshold = max(threshold // 2, 1)
         while threshold > max(fitted.most, 1):  # that would change nothing
             threshold //= 2
-    cuts = frozenset(find_cut_edges(make_dag(cfg, dfs), path_limit, total_limit))
-    return Fitted((), cuts, number(make_dag(cfg, dfs, cuts)).total)
+    cuts = frozenset(s.find_cut_edges(s.make_dag(cfg, dfs), path_limit, total_limit))
+    return Fitted((), cuts, s.number(s.make_dag(cfg, dfs, cuts)).total)
 
 
 class _Fitter:
     """Passes over the vertices, targets before sources, choosing as they go."""
 
-    def __init__(self, cfg: ControlFlowGraph, dfs: DepthFirst) -> None:
-        self.cfg, self.dfs, self.dag = cfg, dfs, make_dag(cfg, dfs)
+    def __init__(self, cfg: s.ControlFlowGraph, dfs: s.DepthFirst) -> None:
+        self.cfg, self.dfs, self.dag = cfg, dfs, s.make_dag(cfg, dfs)
         self.targets: list[list[int]] = [[] for _ in range(cfg.vertex_count)]
         for begin, end in zip(*self.dag.columns[:2], strict=True):
             self.targets[begin].append(end)
@@ -397,7 +388,7 @@ class _Fitter:
         for vertex in vertices:
             total = sum([num_paths[target] for target in self.targets[vertex]])
             if total > self.limit:
-                chosen, left = cuts_at(self.dag, vertex)
+                chosen, left = s.cuts_at(self.dag, vertex)
                 self.cuts += chosen
                 total = left if chosen else total
             elif total > self.most:

@@ -13,20 +13,7 @@ from collections.abc import Sequence
 from itertools import chain
 from operator import sub
 
-from simprof.profiler.graphs.spanning import (
-    ChordIncrements,
-    SpanningTree,
-    chord_increments,
-    find_tree,
-)
-from simprof.profiler.plan.actions import Action, AddRegister, CountPath
-from simprof.profiler.plan.placement import (
-    Detours,
-    Placement,
-    choose_steps,
-    step_actions,
-    with_edge_counters,
-)
+from simprof import schemes as s
 from simprof.profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
@@ -38,7 +25,7 @@ from simprof.profiler.schemes.kiter.numbering import IterationNumbering, compens
 from simprof.profiler.schemes.kiter.unrolled import IteratedLoop, Unrolled
 
 
-class IterationIncrements(ChordIncrements, frozen=True, kw_only=True):
+class IterationIncrements(s.ChordIncrements, frozen=True, kw_only=True):
     """Increments by edge of the unrolled graph."""
 
     compensation: tuple[int, ...]  # Taken off the increments of compensated paths
@@ -50,17 +37,17 @@ class IterationIncrements(ChordIncrements, frozen=True, kw_only=True):
         return max(map(abs, chain(self.increments, self.compensation, less)), default=0)
 
 
-def dummy_tree(unrolled: Unrolled) -> SpanningTree:
+def dummy_tree(unrolled: Unrolled) -> s.SpanningTree:
     """Return a tree of dummy edges alone, which removes them as KITER 4.1 does."""
     source, target, cfg_edge, *_ = unrolled.columns
     real = [edge for edge, stood_for in enumerate(cfg_edge) if stood_for >= 0]
     root = (unrolled.cfg.exit, unrolled.cfg.entry)
     weights = [0.0] * len(source)
-    return find_tree(unrolled.vertex_count, source, target, weights, root, real)
+    return s.find_tree(unrolled.vertex_count, source, target, weights, root, real)
 
 
 def tree_weights(
-    unrolled: Unrolled, tree: SpanningTree, weights: Sequence[float]
+    unrolled: Unrolled, tree: s.SpanningTree, weights: Sequence[float]
 ) -> tuple[float, ...]:
     """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight."""
     # For a `dummy_tree` one dummy edge is as good as another.
@@ -77,14 +64,14 @@ def entry_values(numbering: IterationNumbering) -> list[int]:
 
 
 def iteration_increments(
-    numbering: IterationNumbering, tree: SpanningTree, weights: Sequence[float] | None
+    numbering: IterationNumbering, tree: s.SpanningTree, weights: Sequence[float] | None
 ) -> IterationIncrements:
     """Move the values onto the edges outside of `tree`, and compensation too, within the loops,
     where `weights` by control-flow edge are given.
     """
     unrolled = numbering.unrolled
     values = entry_values(numbering)
-    potential = chord_increments(tree, values).potential
+    potential = s.chord_increments(tree, values).potential
     columns = zip(values, unrolled.columns.source, unrolled.columns.target, strict=True)
     increments = tuple(
         [value + potential[source] - potential[target] for value, source, target in columns]
@@ -109,7 +96,7 @@ def _moved(
     out_edges, (source, target, cfg_edge, *_) = unrolled.out_edges, unrolled.columns
     edges = chain.from_iterable(map(out_edges.__getitem__, inside))
     kept = sorted(unrolled.compensated_dummies.union(edges) - unrolled.leaving)
-    tree = find_tree(
+    tree = s.find_tree(
         unrolled.vertex_count,
         [source[edge] for edge in kept],
         [vertex if (vertex := target[edge]) in inside else entry for edge in kept],
@@ -117,7 +104,7 @@ def _moved(
         (unrolled.cfg.exit, entry),
     )
     moved = [0] * len(source)
-    found = chord_increments(tree, [compensation[edge] for edge in kept]).increments
+    found = s.chord_increments(tree, [compensation[edge] for edge in kept]).increments
     for edge, increment in zip(kept, found, strict=True):
         moved[edge] = increment
     return tuple(moved)
@@ -125,22 +112,22 @@ def _moved(
 
 def place_iterations(
     unrolled: Unrolled,
-    tree: SpanningTree,
+    tree: s.SpanningTree,
     increments: IterationIncrements,
     counted_edges: Sequence[int] = (),
-) -> Placement:
+) -> s.Placement:
     """Place what `iteration_increments` made of a spanning tree; `counted_edges` get counters of
     their own, as self-loops always do (EPP 4.1).
     """
     placer = _Placer(unrolled, tree, increments)
     steps, loop_of, (source, target) = placer.steps, unrolled.loop_of, unrolled.cfg.ends
-    actions = step_actions(unrolled, steps)
+    actions = s.step_actions(unrolled, steps)
     for edge in chain(unrolled.by_cfg_edge, unrolled.removed):
         if source[edge] in loop_of or target[edge] in loop_of:
             actions[edge] = placer.actions(edge, actions.get(edge, ()))
     counters = tuple(sorted({*counted_edges, *unrolled.dfs.self_loops}))
-    return Placement(
-        with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
+    return s.Placement(
+        s.with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
     )
 
 
@@ -148,7 +135,7 @@ class _Placer:
     """Says what an edge of the control-flow graph does in or at an iterated loop."""
 
     def __init__(
-        self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
+        self, unrolled: Unrolled, tree: s.SpanningTree, increments: IterationIncrements
     ) -> None:
         self.unrolled = unrolled
         self.increments = list(increments.increments)
@@ -159,10 +146,10 @@ class _Placer:
         iterated = frozenset(chain.from_iterable(unrolled.copies_of.values()))
         # EPP's figure 8 stops at the loops: `r=c` moved down into a loop, or a count moved up into
         # it, would be executed in every iteration.
-        around = Detours(joins=iterated, leaves=iterated)
-        self.steps = choose_steps(unrolled, tree, self.increments, around)
+        around = s.Detours(joins=iterated, leaves=iterated)
+        self.steps = s.choose_steps(unrolled, tree, self.increments, around)
 
-    def actions(self, cfg_edge: int, placed: Sequence[Action]) -> Sequence[Action]:
+    def actions(self, cfg_edge: int, placed: Sequence[s.Action]) -> Sequence[s.Action]:
         """Return the actions of an edge in or at a loop, counters of its own aside; `placed`: what
         it does if it enters one.
         """
@@ -177,10 +164,10 @@ class _Placer:
             placed = self._exit(cfg_edge, loop)
         return placed if entered is None else (*placed, EnterLoop(entered.iterations))
 
-    def _begin(self, target: int, on_back_edge: bool) -> list[Action]:
+    def _begin(self, target: int, on_back_edge: bool) -> list[s.Action]:
         return self.steps.on(self.unrolled.entry_dummy[target], on_back_edge)
 
-    def _add(self, copies: Sequence[int], loop: IteratedLoop) -> list[Action]:
+    def _add(self, copies: Sequence[int], loop: IteratedLoop) -> list[s.Action]:
         """Add the increments of an edge's copies to the accumulators of the loop's paths."""
         entered = [self.increments[number] for number in copies]
         compensated = [self.increments[number] - self.compensation[number] for number in copies]
@@ -189,7 +176,7 @@ class _Placer:
             return []
         return [AddAccumulators((*entered, *missing), (*compensated, *missing))]
 
-    def _back_edge(self, cfg_edge: int, loop: IteratedLoop) -> list[Action]:
+    def _back_edge(self, cfg_edge: int, loop: IteratedLoop) -> list[s.Action]:
         edge = self.unrolled.cfg.edges[cfg_edge]
         tail = self.unrolled.copy(edge.source, loop.iterations)
         end = self.unrolled.exit_dummy[tail]
@@ -200,7 +187,7 @@ class _Placer:
             NextIteration(loop.iterations, self.increments[start]),
         ]
 
-    def _exit(self, cfg_edge: int, loop: IteratedLoop) -> list[Action]:
+    def _exit(self, cfg_edge: int, loop: IteratedLoop) -> list[s.Action]:
         """Leave a loop; the path goes on, or ends there."""
         edge = self.unrolled.cfg.edges[cfg_edge]
         removed = cfg_edge not in self.unrolled.by_cfg_edge
@@ -209,7 +196,7 @@ class _Placer:
             vertices = (self.unrolled.copy(edge.source, i + 1) for i in range(loop.iterations))
             copies = tuple(self.unrolled.exit_dummy[vertex] for vertex in vertices)
         increments = tuple(self.increments[number] for number in copies)
-        placed: list[Action] = [LeaveLoop(loop.iterations)]
+        placed: list[s.Action] = [LeaveLoop(loop.iterations)]
         rest = increments[0]
         if len(set(increments)) > 1:  # They depend on the iteration, and are added before.
             placed.insert(0, AddAccumulators(increments, increments))
@@ -217,7 +204,7 @@ class _Placer:
         if removed:
             on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
             begun = self._begin(edge.target, on_back_edge)
-            return [*placed, CountPath(rest, on_back_edge), *begun]
+            return [*placed, s.CountPath(rest, on_back_edge), *begun]
         if all(number in self.steps.final for number in copies):
-            return [*placed, CountPath(rest)]
-        return [*placed, AddRegister(rest)] if rest else placed
+            return [*placed, s.CountPath(rest)]
+        return [*placed, s.AddRegister(rest)] if rest else placed

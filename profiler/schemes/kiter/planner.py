@@ -23,24 +23,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import DagEdge
-from simprof.profiler.graphs.flow import solve_tree
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, SuccessorOrder
-from simprof.profiler.graphs.paths import PathRecord, dag_tree, path_record, removed_forest
-from simprof.profiler.graphs.spanning import SpanningTree, given_weights
-from simprof.profiler.plan.decoders import (
-    BasicPlan,
-    LimitedDecoder,
-    Reading,
-    RoutineCounters,
-    UnfinishedPath,
-)
-from simprof.profiler.plan.path_plan import ExactPathPlan
-from simprof.profiler.plan.placement import choose_table, instrumentation
-from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
-from simprof.profiler.profiles.profile import LoopLimit
+from simprof import schemes as s
 from simprof.profiler.schemes.kiter.choice import (
     GIVEN_UP,
     Asked,
@@ -69,11 +52,9 @@ from simprof.profiler.schemes.kiter.unrolled import (
     innermost_loops,
     with_iterations,
 )
-from simprof.profiler.schemes.static import ROOT_EDGE, num_paths
-from simprof.simulator.errors import UsageError
 
 
-class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
+class IterationPlan(s.ExactPathPlan, frozen=True, kw_only=True, dict=True):
     """k-iteration path instrumentation of one routine, and the way back to paths."""
 
     # A visit to an iterated loop makes n iterations (n - 1 back edges and an exit). The path that
@@ -92,7 +73,7 @@ class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
     # made from.
     dag: Unrolled
     numbering: IterationNumbering
-    tree: SpanningTree
+    tree: s.SpanningTree
     increments: IterationIncrements
     # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
@@ -114,24 +95,24 @@ class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
         return max((loop.iterations for loop in self.loops), default=1)
 
     @property
-    def limits(self) -> tuple[LoopLimit, ...]:
+    def limits(self) -> tuple[s.LoopLimit, ...]:
         """The limited loops that reports name: those that are innermost, or irreducible."""
         name = self.cfg.name_of
         return tuple(
-            LoopLimit(name(loop.head), loop.asked, loop.iterations, str(loop.reason))
+            s.LoopLimit(name(loop.head), loop.asked, loop.iterations, str(loop.reason))
             for loop in self.limited
             if loop.reason.is_of_innermost
         )
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         paths = counters.finished_paths
         finished = ((self.numbering.decode(number), count) for number, count in paths.items())
         unfinished: Counter[tuple[int, ...]] = Counter()
         for end in counters.unfinished:
             unfinished[self._unfinished(end)] += end.count
-        partial: Counter[PathRecord] = Counter()
+        partial: Counter[s.PathRecord] = Counter()
         for path, count in unfinished.items():
-            partial[path_record(self.dag, path, partial=True)] += count
+            partial[s.path_record(self.dag, path, partial=True)] += count
         edges = unrolled_edge_counts(
             self.dag,
             self.removed_tree,
@@ -139,9 +120,9 @@ class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
             dict(zip(self.edge_counters, counters.events, strict=True)),
             counters.early,
         )
-        return Reading(edges=edges, paths=paths, partial=partial)
+        return s.Reading(edges=edges, paths=paths, partial=partial)
 
-    def _unfinished(self, end: UnfinishedPath) -> tuple[int, ...]:
+    def _unfinished(self, end: s.UnfinishedPath) -> tuple[int, ...]:
         """Return the edges of the oldest unfinished path of an activation (EPP 3.6)."""
         if end.block in self.plan.counted_region:
             return self.numbering.decode_prefix(end.counted_ahead(self.cfg), end.block)
@@ -168,13 +149,13 @@ class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
                 for loop in self.loops
             ],
             "limited_loops": [loop.describe(cfg) for loop in self.limited],
-            "num_paths": num_paths(cfg, numbering.num_paths),
-            "invalid_paths": num_paths(cfg, numbering.invalid_paths),
+            "num_paths": s.by_block(cfg, numbering.num_paths),
+            "invalid_paths": s.by_block(cfg, numbering.invalid_paths),
             "values": self._by_iteration(numbering.values),
             "order": self._order.value,
             "compensation": self._by_iteration(numbering.compensation),
             "tree": self._by_iteration(in_tree),
-            "root_edge": ROOT_EDGE,
+            "root_edge": s.ROOT_EDGE,
             "increments": self._by_iteration(increments),
             "dummy_edges": [
                 {
@@ -193,10 +174,10 @@ class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
         }
 
     @property
-    def _order(self) -> SuccessorOrder:
+    def _order(self) -> s.SuccessorOrder:
         # as `number_iterations` has it
         in_order = self.dag.loops or self.cfg.ordered
-        return SuccessorOrder.FILE if in_order else SuccessorOrder.FEWEST
+        return s.SuccessorOrder.FILE if in_order else s.SuccessorOrder.FEWEST
 
     def _by_iteration(self, values: Sequence[int]) -> list[list[int] | None]:
         copies = (self.dag.by_cfg_edge.get(edge.id) for edge in self.cfg.edges)
@@ -218,7 +199,7 @@ class IterationPlan(ExactPathPlan, frozen=True, kw_only=True, dict=True):
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
 
 
-class GivenUpPlan(BasicPlan, frozen=True):
+class GivenUpPlan(s.BasicPlan, frozen=True):
     """No instrumentation: the routine has too many paths (KITER 6)."""
 
     untruncated_paths: int  # As many as it would have
@@ -226,32 +207,32 @@ class GivenUpPlan(BasicPlan, frozen=True):
     cut_edges: tuple[int, ...] = ()
     blocks_of_all_paths = 0
     most_iterations = None  # There are no paths
-    limits: tuple[LoopLimit, ...] = ()
+    limits: tuple[s.LoopLimit, ...] = ()
 
-    def decode(self, path_id: int) -> PathRecord:
+    def decode(self, path_id: int) -> s.PathRecord:
         raise ValueError(f"{self.cfg.name} is not profiled, and has no path {path_id}")
 
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+    def numbered_paths(self) -> Iterator[tuple[int, s.PathRecord]]:
         return iter(())
 
-    def read(self, counters: RoutineCounters) -> Reading:
-        return Reading(edges=None, lost={GIVEN_UP: 1})
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
+        return s.Reading(edges=None, lost={GIVEN_UP: 1})
 
     def describe(self) -> dict[str, Any]:
         return {"given_up": self.untruncated_paths}
 
     def validate(self) -> None:
-        assert self.plan == InstrumentationPlan({}), "a routine that was given up has code"
+        assert self.plan == s.InstrumentationPlan({}), "a routine that was given up has code"
 
 
 def plan_kiter(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     *,
     iterations: int = 2,
     weights: Sequence[float] | None = None,
-    path_limit: int | None = PATH_LIMIT,
-    total_limit: int | None = TOTAL_LIMIT,
-    table: CounterTable | None = None,
+    path_limit: int | None = s.PATH_LIMIT,
+    total_limit: int | None = s.TOTAL_LIMIT,
+    table: s.CounterTable | None = None,
     choices: Sequence[LoopChoice] = (),
     hot: float = 0.0,
     event_counting: bool = True,
@@ -273,9 +254,9 @@ def plan_kiter(
     """
     asked = Asked(iterations, tuple(choices), hot)
     if min([iterations, *(each.iterations for each in choices)]) < 1:
-        raise UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
-    dfs = depth_first(cfg)
-    edge_weights = given_weights(cfg, weights)
+        raise s.UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
+    dfs = s.depth_first(cfg)
+    edge_weights = s.given_weights(cfg, weights)
     innermost = innermost_loops(cfg, dfs, iterations)
     cold = asked.cold_loops(cfg, innermost, edge_weights)
     wanted = {loop.head: asked.wanted(cfg, loop, cold) for loop in innermost}
@@ -293,16 +274,16 @@ class Making(Struct, frozen=True):
     """How plans are made of unrolled graphs: parameters as those of `plan_kiter`."""
 
     weights: Sequence[float]
-    table: CounterTable | None = None
+    table: s.CounterTable | None = None
     event_counting: bool = True
     hash_above: int | None = None
 
-    def kept(self, greatest: int, paths: int) -> tuple[CounterTable, Addressing | None]:
+    def kept(self, greatest: int, paths: int) -> tuple[s.CounterTable, s.Addressing | None]:
         """Return how counters are kept, by the greatest increment and the number of paths."""
         table = self.table
         if table is None and self.hash_above is not None:
-            table = CounterTable.HASH if paths > self.hash_above else CounterTable.ARRAY
-        return choose_table(greatest, table)
+            table = s.CounterTable.HASH if paths > self.hash_above else s.CounterTable.ARRAY
+        return s.choose_table(greatest, table)
 
     def plan(
         self,
@@ -314,16 +295,16 @@ class Making(Struct, frozen=True):
         cfg, edge_weights = unrolled.cfg, tuple(self.weights)
         event_counting = self.event_counting
         numbering = number_iterations(unrolled)
-        tree = dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
+        tree = s.dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
         increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
-        forest = removed_forest(cfg, unrolled.removed, edge_weights)
+        forest = s.removed_forest(cfg, unrolled.removed, edge_weights)
         open_edges = [unrolled.removed[chord] for chord in forest.chords]
         placement = place_iterations(unrolled, tree, increments, open_edges)
         kept = self.kept(increments.greatest, numbering.total)
         most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
         return IterationPlan(
             cfg=cfg,
-            plan=instrumentation(placement, numbering.total, kept, 1 + most_iterations),
+            plan=s.instrumentation(placement, numbering.total, kept, 1 + most_iterations),
             weights=edge_weights,
             edge_counters=placement.edge_counters,
             removed_tree=forest,
@@ -337,7 +318,7 @@ class Making(Struct, frozen=True):
         )
 
 
-PlanT = TypeVar("PlanT", bound=LimitedDecoder)
+PlanT = TypeVar("PlanT", bound=s.LimitedDecoder)
 
 
 def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
@@ -346,7 +327,7 @@ def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
     # lowered, and edges are cut, until the path limit is kept.
     if paths is None or plan.untruncated_paths <= paths:
         return plan
-    return GivenUpPlan(plan.cfg, InstrumentationPlan({}), plan.weights, plan.untruncated_paths)
+    return GivenUpPlan(plan.cfg, s.InstrumentationPlan({}), plan.weights, plan.untruncated_paths)
 
 
 # -- Edge counts from the counts of k-iteration paths
@@ -357,7 +338,7 @@ def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
 
 def unrolled_edge_counts(
     unrolled: Unrolled,
-    forest: SpanningTree,
+    forest: s.SpanningTree,
     paths: Iterable[tuple[Sequence[int], int]],
     counted: Mapping[int, int],
     early: Mapping[int, int],
@@ -378,7 +359,7 @@ def unrolled_edge_counts(
     supply = _supply(unrolled, counts, executions, early)
     for number, count in counted.items():
         counts[number] = count
-    solved = solve_tree(forest, [counts[edge] for edge in unrolled.removed], supply)
+    solved = s.solve_tree(forest, [counts[edge] for edge in unrolled.removed], supply)
     for number, count in zip(unrolled.removed, solved, strict=True):
         counts[number] = count
     return tuple(counts)
@@ -399,7 +380,7 @@ def _supply(
     return supply
 
 
-def _new_part(unrolled: Unrolled, path: Sequence[int]) -> Iterator[tuple[DagEdge, bool]]:
+def _new_part(unrolled: Unrolled, path: Sequence[int]) -> Iterator[tuple[s.DagEdge, bool]]:
     """Yield the edges that this path adds, and whether it adds the execution of their target."""
     # An iteration in the middle of a long visit to a loop is part of k paths. Each path adds only
     # what no other path adds:
@@ -422,7 +403,7 @@ def _new_part(unrolled: Unrolled, path: Sequence[int]) -> Iterator[tuple[DagEdge
         yield edges[place], place != last
 
 
-def _ended_by(unrolled: Unrolled, edge: DagEdge) -> IteratedLoop | None:
+def _ended_by(unrolled: Unrolled, edge: s.DagEdge) -> IteratedLoop | None:
     """Return the loop whose back edge ended the path, if that began the next path unsurely."""
     loop = unrolled.loop_of.get(unrolled.copies[edge.source].vertex)
     if loop is None or loop.head in unrolled.full_loops or edge.cfg_edge is not None:

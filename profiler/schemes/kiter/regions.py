@@ -23,8 +23,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-from simprof.profiler.graphs.loops import DepthFirst
+from simprof import schemes as s
 from simprof.profiler.schemes.kiter.numbering import fit, number_iterations
 from simprof.profiler.schemes.kiter.unrolled import (
     IteratedLoop,
@@ -49,7 +48,9 @@ class NestedLoop(Struct, frozen=True):
             yield from each
 
 
-def nested_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tuple[NestedLoop, ...]:
+def nested_loops(
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, iterations: int
+) -> tuple[NestedLoop, ...]:
     """Return the loops that are in no other, all with k = `iterations`; self-loops are none."""
     # Loops are nested or disjoint, so each one is in the smallest of those that hold its head.
     every = find_loops(cfg, dfs, iterations)
@@ -71,8 +72,8 @@ def nested_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tup
 class GraphRegion(Struct, frozen=True, dict=True):
     """A routine, or a collapsed loop, as a graph without the insides of its collapsed loops."""
 
-    cfg: ControlFlowGraph
-    dfs: DepthFirst
+    cfg: s.ControlFlowGraph
+    dfs: s.DepthFirst
     blocks: tuple[int, ...]  # By block: that of the routine; for a collapsed loop, its head
     # By edge: that of the routine, of which there is one; None for a loop's entry and exits
     edges: tuple[int | None, ...]
@@ -86,7 +87,7 @@ class GraphRegion(Struct, frozen=True, dict=True):
         """The block that each of the routine's blocks is, or is collapsed in."""
         return {block: at for at, group in enumerate(self.members) for block in group}
 
-    def vertices(self, cfg: ControlFlowGraph) -> dict[int, int]:
+    def vertices(self, cfg: s.ControlFlowGraph) -> dict[int, int]:
         """Return which vertex of the routine each vertex is; those of ENTRY and EXIT too."""
         found = dict(enumerate(self.blocks))
         if self.loop is None:
@@ -98,7 +99,7 @@ class GraphRegion(Struct, frozen=True, dict=True):
         """Edge of the routine -> its edge here."""
         return {edge: at for at, edge in enumerate(self.edges) if edge is not None}
 
-    def weights(self, weights: Sequence[float], cfg: ControlFlowGraph) -> tuple[float, ...]:
+    def weights(self, weights: Sequence[float], cfg: s.ControlFlowGraph) -> tuple[float, ...]:
         """Return the weights by edge here, of those by edge of the routine."""
         body = frozenset[int]() if self.loop is None else self.loop.body
         border: defaultdict[tuple[int, int], float] = defaultdict(float)
@@ -135,8 +136,8 @@ class _Divider:
 
     def __init__(
         self,
-        cfg: ControlFlowGraph,
-        dfs: DepthFirst,
+        cfg: s.ControlFlowGraph,
+        dfs: s.DepthFirst,
         iterations: Mapping[tuple[int, ...], int],  # k by the loops' back edges
     ) -> None:
         self.cfg, self.dfs, self.iterations = cfg, dfs, iterations
@@ -181,7 +182,7 @@ class _Divider:
         count = len(blocks)
         if loop is None:
             vertex |= {cfg.entry: count, cfg.exit: count + 1}
-        edges: list[Edge] = []
+        edges: list[s.Edge] = []
         originals: list[int | None] = []
         exits: set[int] = set()
         for edge in cfg.edges:
@@ -191,15 +192,15 @@ class _Divider:
             if target is None:
                 exits.add(source)
             elif source != target or len(members[source]) == 1:  # not inside a collapsed loop
-                edges.append(Edge(len(edges), source, target, edge.kind))
+                edges.append(s.Edge(len(edges), source, target, edge.kind))
                 originals.append(edge.id)
         if loop is not None:
-            edges.append(Edge(len(edges), count, vertex[loop.head], EdgeKind.ENTRY))
+            edges.append(s.Edge(len(edges), count, vertex[loop.head], s.EdgeKind.ENTRY))
             for source in sorted(exits):
-                edges.append(Edge(len(edges), source, count + 1, EdgeKind.EXIT))
+                edges.append(s.Edge(len(edges), source, count + 1, s.EdgeKind.EXIT))
             originals += [None] * (len(edges) - len(originals))
         made = tuple(cfg.blocks[block]._replace(id=at) for at, block in enumerate(blocks))
-        graph = ControlFlowGraph(
+        graph = s.ControlFlowGraph(
             cfg.name, cfg.address, cfg.size, made, tuple(edges), ordered=cfg.ordered
         )
         ids = {edge: at for at, edge in enumerate(originals) if edge is not None}
@@ -217,12 +218,12 @@ class _Divider:
 
 
 def _search(
-    dfs: DepthFirst,
-    cfg: ControlFlowGraph,  # The region's graph
+    dfs: s.DepthFirst,
+    cfg: s.ControlFlowGraph,  # The region's graph
     edges: Mapping[int, int],
     vertices: Mapping[int, int],
     loop: IteratedLoop | None,
-) -> DepthFirst:
+) -> s.DepthFirst:
     """Return the routine's search on a region."""
     # A search of the region's own could find other back edges in irreducible parts, so that edges
     # would end paths that end none elsewhere. Nothing but its inside, and what its exits lead to,
@@ -233,7 +234,7 @@ def _search(
         is_left = any(edge.target == cfg.exit for edge in cfg.edges)
         last = (cfg.exit,) if is_left else ()
         preorder, postorder = (cfg.entry, *preorder, *last), (*last, *postorder, cfg.entry)
-    return DepthFirst(
+    return s.DepthFirst(
         preorder,
         postorder,
         frozenset(edges[edge] for edge in dfs.back_edges if edge in edges),
@@ -253,8 +254,8 @@ class UnrolledRegion(Struct, frozen=True):
 
 
 def divide(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     loops: Sequence[NestedLoop],
     iterations: Mapping[tuple[int, ...], int],
     path_limit: int | None,

@@ -28,9 +28,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
-from simprof.profiler.graphs.dag import Dag, DagColumns, make_dag
-from simprof.profiler.graphs.loops import DepthFirst, loop_body, proper_back_edges
+from simprof import schemes as s
 
 # -- Which loops are iterated (KITER 5)
 #
@@ -50,14 +48,16 @@ class IteratedLoop(Struct, frozen=True):
     iterations: int
 
 
-def find_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> Iterator[IteratedLoop]:
+def find_loops(
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, iterations: int
+) -> Iterator[IteratedLoop]:
     """Yield all loops, with k = `iterations`; self-loops are none. Of one head inner ones first."""
     by_head: dict[int, list[int]] = {}
-    for edge in sorted(proper_back_edges(cfg, dfs) - dfs.self_loops):
+    for edge in sorted(s.proper_back_edges(cfg, dfs) - dfs.self_loops):
         by_head.setdefault(cfg.edges[edge].target, []).append(edge)
     for head in filter(by_head.__contains__, dfs.topological):
         bodies = {
-            edge: loop_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in by_head[head]
+            edge: s.loop_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in by_head[head]
         }
         body: frozenset[int] = frozenset()
         while bodies:
@@ -69,7 +69,7 @@ def find_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> Itera
 
 
 def innermost_loops(
-    cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, iterations: int
 ) -> tuple[IteratedLoop, ...]:
     """Return the loops that can be iterated where none is collapsed, all with k = `iterations`."""
     loops = find_loops(cfg, dfs, iterations)
@@ -77,7 +77,7 @@ def innermost_loops(
 
 
 def cycles_inside(
-    cfg: ControlFlowGraph, dfs: DepthFirst, loop: IteratedLoop
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, loop: IteratedLoop
 ) -> Iterator[frozenset[int]]:
     """Yield the ends of the back edges inside of a loop that are neither its own nor self-loops."""
     source, target = cfg.ends
@@ -109,7 +109,7 @@ class Copy(NamedTuple):
     iteration: int
 
 
-class Unrolled(Dag, frozen=True, dict=True):
+class Unrolled(s.Dag, frozen=True, dict=True):
     """A control-flow graph without cycles, its iterated loops unrolled."""
 
     # Vertices keep their ids in copy 1; those of other copies follow, by loop, copy and block. Real
@@ -168,7 +168,7 @@ class Unrolled(Dag, frozen=True, dict=True):
         return {vertex: loop for loop in self.loops for vertex in loop.body}
 
     @property
-    @remembers_recent
+    @s.remembers_recent
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
         """Control-flow edge -> its edges here, by copy; absent where it is removed."""
         copies_of: defaultdict[int, list[int]] = defaultdict(list)
@@ -230,7 +230,7 @@ class Unrolled(Dag, frozen=True, dict=True):
 
 
 def removed_edges(
-    dfs: DepthFirst, loops: Iterable[IteratedLoop], cuts: Collection[int]
+    dfs: s.DepthFirst, loops: Iterable[IteratedLoop], cuts: Collection[int]
 ) -> tuple[int, ...]:
     """Return the edges that are removed where these loops are iterated and `cuts` are cut."""
     back = dfs.back_edges.difference(dfs.self_loops, *(loop.back_edges for loop in loops))
@@ -238,7 +238,7 @@ def removed_edges(
 
 
 def full_loops(
-    cfg: ControlFlowGraph, loops: Iterable[IteratedLoop], removed: Iterable[int]
+    cfg: s.ControlFlowGraph, loops: Iterable[IteratedLoop], removed: Iterable[int]
 ) -> frozenset[int]:
     """Return `Unrolled.full_loops`."""
     # Only its back edges begin paths at such a head. Where removed edges lead to the head too,
@@ -248,7 +248,7 @@ def full_loops(
 
 
 def ambiguous_loops(
-    cfg: ControlFlowGraph, loops: Iterable[IteratedLoop], removed: Iterable[int]
+    cfg: s.ControlFlowGraph, loops: Iterable[IteratedLoop], removed: Iterable[int]
 ) -> frozenset[int]:
     """Return the heads of loops whose paths do not tell how often each edge was executed."""
     # A path that begins at the head may have been begun by another edge than the loop's, and
@@ -263,7 +263,7 @@ def ambiguous_loops(
 
 
 def _copies_of(
-    cfg: ControlFlowGraph, loops: Iterable[IteratedLoop]
+    cfg: s.ControlFlowGraph, loops: Iterable[IteratedLoop]
 ) -> Mapping[int, tuple[int, ...]]:
     found, begin = {}, cfg.vertex_count
     for loop in loops:
@@ -276,8 +276,8 @@ def _copies_of(
 
 
 def unroll(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     loops: Sequence[IteratedLoop],
     cut_edges: Collection[int] = (),
 ) -> Unrolled:
@@ -297,17 +297,17 @@ def unroll(
         removed = removed_edges(dfs, loops, cuts)
         columns = _unrolled(cfg, dfs, loops, removed)
     else:
-        dag = make_dag(cfg, dfs, cuts)
+        dag = s.make_dag(cfg, dfs, cuts)
         columns, removed = dag.columns, dag.removed
     return Unrolled(cfg, dfs, columns, removed, tuple(sorted(cuts)), loops)
 
 
 def _unrolled(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     loops: tuple[IteratedLoop, ...],
     removed: tuple[int, ...],
-) -> DagColumns:
+) -> s.DagColumns:
     """Return the edges of the unrolled graph of one loop or more."""
     (sources, targets), copies_of = cfg.ends, _copies_of(cfg, loops)
     loop_of = {vertex: loop for loop in loops for vertex in loop.body}
@@ -349,4 +349,4 @@ def _unrolled(
     cfg_edge.extend([-1] * len(dummies))
     standing = [edges for _, edges in dummies]
     first = array("q", accumulate(map(len, standing), initial=0))
-    return DagColumns(source, target, cfg_edge, first, array("q", chain(*standing)))
+    return s.DagColumns(source, target, cfg_edge, first, array("q", chain(*standing)))

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    REGISTERS,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    SchemeOption,
-    StateScope,
-    registers_of_paths,
-)
+from simprof import schemes as s
 
-BITS = SchemeOption(
+BITS = s.SchemeOption(
     name="walk_bits",
     kind=int,
     default=12,
@@ -29,27 +18,27 @@ BITS = SchemeOption(
 )
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.pap.planner import plan_pap
 
     return plan_pap(order.cfg, bits=BITS.of(order.options), weights=order.weights)
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.pap.code import CODE
 
     return CODE
 
 
-PAP = SchemeDefinition(
+PAP = s.SchemeDefinition(
     mode="pap",
     description="a trace of all walks, from the ways into blocks (after Li, Wang and Leung 2012)",
-    collects=ProfileKind.EDGES,
+    collects=s.ProfileKind.EDGES,
     plan=_plan,
     reads=("weights",),
-    options=(BITS, REGISTERS, LAYOUT),
-    registers=registers_of_paths,
+    options=(BITS, s.REGISTERS, s.LAYOUT),
+    registers=s.registers_of_paths,
     code=_code,
-    scope=StateScope.PROGRAM,
+    scope=s.StateScope.PROGRAM,
     writes_paths=True,
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.actions import Action, Execution, register_sum
+from simprof import schemes as s
 
 # What a number begins with. At ENTRY, and where the last one was just written: both are less than
 # any number with a digit has.
 ENTERED, WRITTEN = 2, 3
 
 
-class AddDigit(Action, frozen=True):
+class AddDigit(s.Action, frozen=True):
     """`r = r * radix + digit`: a block is entered; r is written before if it would be too large."""
 
     radix: int
@@ -22,7 +22,7 @@ class AddDigit(Action, frozen=True):
         """The least r that has no room for another digit."""
         return self.size // self.radix
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         """See `Action`."""
         number = execution.registers[0]
         if number >= self.too_large:
@@ -36,14 +36,14 @@ class AddDigit(Action, frozen=True):
         return f"r=r*{self.radix}{digit}"
 
 
-class WriteWalk(Action, frozen=True):
+class WriteWalk(s.Action, frozen=True):
     """`trace walk`: an activation ends, and what its number is by then is written."""
 
     place: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         """See `Action`."""
         execution.count(self.place + execution.registers[0])
 
     def __str__(self) -> str:
-        return f"trace walk[{register_sum(self.place)}]"
+        return f"trace walk[{s.register_sum(self.place)}]"

@@ -12,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from functools import cache
 
-from simprof.profiler.code import shapes
-from simprof.profiler.code.counting import executed
-from simprof.profiler.code.registers import save_smallest_frame
-from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.pap.actions import WRITTEN, AddDigit, WriteWalk
 from simprof.profiler.schemes.tracing.actions import POSITION
 from simprof.profiler.schemes.tracing.code import run_cost, set_symbol
@@ -29,11 +22,9 @@ from simprof.profiler.schemes.tracing.flush import (
     byte_flush_routine,
     flush_name,
 )
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Item, Label, Register
+from simprof.schemes import asm, shapes
 
-R = Register
+R = s.Register
 
 APPEND = "trace_word"  # Symbol of the routine that appends the word in %o0 to the trace
 _END, _AT = R.L0, R.L1
@@ -41,52 +32,52 @@ _TEST, _PATH, _SUM, _PART = 1, 2, 3, 4  # Temporaries behind %o0
 
 
 @cache
-def append_routine(machine: MachineKind) -> tuple[Item, ...]:
+def append_routine(machine: s.MachineKind) -> tuple[s.Item, ...]:
     """Return the routine, to be assembled. Only %o0 and %o7 change, on V8 also icc."""
     done = f"{APPEND}.done"
-    test: tuple[Item, ...] = (asm.branch_register("lz", _AT, done),)
-    if machine is MachineKind.SPARCV8:
+    test: tuple[s.Item, ...] = (asm.branch_register("lz", _AT, done),)
+    if machine is s.MachineKind.SPARCV8:
         test = asm.cmp(_AT, 0), asm.branch("neg", done)
     return (
-        Label(APPEND),
-        save_smallest_frame(machine),
+        s.Label(APPEND),
+        s.save_smallest_frame(machine),
         asm.sethi(TRACE_END, _END),
-        asm.load("ld" if machine is MachineKind.SPARCV8 else "ldsw", _END, POSITION, _AT),
+        asm.load("ld" if machine is s.MachineKind.SPARCV8 else "ldsw", _END, POSITION, _AT),
         asm.store("st", R.I0, _END, _AT),
-        asm.arithmetic("add", _AT, SYMBOL_BITS // 8, _AT),
+        asm.arithmetic("add", _AT, s.SYMBOL_BITS // 8, _AT),
         asm.store("st", _AT, _END, POSITION),
         *test,
         asm.nop(),
         asm.call(flush_name(packed=False)),
         asm.nop(),
-        Label(done),
+        s.Label(done),
         asm.ret(),
         asm.restore(),
     )
 
 
 @cache
-def append_cost(machine: MachineKind) -> int:
+def append_cost(machine: s.MachineKind) -> int:
     """Count the instructions that it executes where the buffer is not full."""
-    return executed(append_routine(machine), (True,))
+    return s.executed(append_routine(machine), (True,))
 
 
-def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
-    return Needs(path=True, clobbers=(R.O0, R.O7), conditions=machine is MachineKind.SPARCV8)
+def _needs(action: s.Action, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
+    return s.Needs(path=True, clobbers=(R.O0, R.O7), conditions=machine is s.MachineKind.SPARCV8)
 
 
-def _append(writer: Writer, place: int, number: Register) -> None:
+def _append(writer: s.Writer, place: int, number: s.Register) -> None:
     set_symbol(writer, place, R.O0)
     writer.emit(asm.arithmetic("add", R.O0, number, R.O0))
     writer.call(APPEND, append_cost(writer.machine))
 
 
-def write_walk(writer: Writer, action: WriteWalk) -> None:
+def write_walk(writer: s.Writer, action: WriteWalk) -> None:
     """Append the number of the activation, which ends."""
     _append(writer, action.place, writer.fetch(0, _PATH))
 
 
-def add_digit(writer: Writer, action: AddDigit) -> None:
+def add_digit(writer: s.Writer, action: AddDigit) -> None:
     """Append the number where it has no room, then multiply and add."""
     number = writer.fetch(0, _PATH)
     test = writer.temporary(_TEST)
@@ -113,17 +104,17 @@ def add_digit(writer: Writer, action: AddDigit) -> None:
     writer.store_path(number)
 
 
-def _digit_shape(action: AddDigit, access: CounterAccess) -> Hashable:
+def _digit_shape(action: AddDigit, access: s.CounterAccess) -> Hashable:
     limits = (shapes.constant(each, access) for each in (-action.too_large, action.digit))
     return action.radix, tuple(limits)
 
 
-GENERATORS: Generators = {
-    AddDigit: Generator(add_digit, _needs, _digit_shape),
-    WriteWalk: Generator(write_walk, _needs, shapes.same),
+GENERATORS: s.Generators = {
+    AddDigit: s.Generator(add_digit, _needs, _digit_shape),
+    WriteWalk: s.Generator(write_walk, _needs, shapes.same),
 }
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators=GENERATORS,
     routines=(byte_flush_routine, append_routine),
     run_cost=run_cost,

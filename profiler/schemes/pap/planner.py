@@ -18,17 +18,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import given_weights
-from simprof.profiler.plan.actions import Action, SetRegister
-from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
-from simprof.profiler.plan.plan import BufferUse, CounterTable, InstrumentationPlan
+from simprof import schemes as s
 from simprof.profiler.schemes.pap.actions import ENTERED, WRITTEN, AddDigit, WriteWalk
 from simprof.profiler.schemes.tracing.actions import TRACE
 
 
-class WalkPlan(BasicPlan, frozen=True, dict=True):
+class WalkPlan(s.BasicPlan, frozen=True, dict=True):
     """The digits of one routine, and the way back from numbers to walks."""
 
     bits: int  # Of a number
@@ -91,7 +86,7 @@ class WalkPlan(BasicPlan, frozen=True, dict=True):
             raise ValueError(f"{self.cfg.name}: {number} is left of the number of a walk")
         return tuple(reversed(walk))
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Count the edges of all walks, those of activations that ended early among them."""
         counts = [0] * len(self.cfg.edges)
         for symbol, times in counters.paths.items():
@@ -104,7 +99,7 @@ class WalkPlan(BasicPlan, frozen=True, dict=True):
                 counts[edge] += end.count
         # A trace lacks the numbers of activations that were there at the program's end.
         known = unfinished == sum(counters.early.values())
-        return Reading(edges=tuple(counts) if known else None)
+        return s.Reading(edges=tuple(counts) if known else None)
 
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`: radix and digit of each edge; null: none."""
@@ -118,7 +113,7 @@ class WalkPlan(BasicPlan, frozen=True, dict=True):
 
     def validate(self) -> None:
         """Check that ways are told apart and numbers have room; AssertionError if not."""
-        live = live_edges(self.cfg, depth_first(self.cfg))
+        live = s.live_edges(self.cfg, s.depth_first(self.cfg))
         for block, ways in enumerate(self.ways):
             assert set(ways) == live.intersection(self.cfg.in_edges[block]), (
                 f"ways into block {block} are missing, or dead ones among them"
@@ -131,32 +126,32 @@ class WalkPlan(BasicPlan, frozen=True, dict=True):
 
 
 def plan_pap(
-    cfg: ControlFlowGraph, *, bits: int, weights: Sequence[float] | None = None
+    cfg: s.ControlFlowGraph, *, bits: int, weights: Sequence[float] | None = None
 ) -> WalkPlan:
     """Plan numbers of `bits` bits, or of more where a block needs them; `weights` only lay out the
     code.
     """
-    live = live_edges(cfg, depth_first(cfg))
+    live = s.live_edges(cfg, s.depth_first(cfg))
     ways = tuple(tuple(e for e in cfg.in_edges[block.id] if e in live) for block in cfg.blocks)
     most = max(map(len, ways), default=1)
     bits = max(bits, ((WRITTEN + 1) * most - 1).bit_length())
     exits = tuple(cfg.in_edges[cfg.exit])
-    actions: dict[int, tuple[Action, ...]] = {}
+    actions: dict[int, tuple[s.Action, ...]] = {}
     for into in ways:
         for digit, edge in enumerate(into):
             source, radix = cfg.edges[edge].source, len(into)
             if source == cfg.entry:
-                actions[edge] = (SetRegister(ENTERED * radix + digit if radix > 1 else ENTERED),)
+                actions[edge] = (s.SetRegister(ENTERED * radix + digit if radix > 1 else ENTERED),)
             elif radix > 1:
                 actions[edge] = (AddDigit(radix, digit, source << bits, 1 << bits),)
     for place, edge in enumerate(exits, len(cfg.blocks)):
         if edge in live:
             actions[edge] = (WriteWalk(place << bits),)
     numbers = (len(cfg.blocks) + len(exits)) << bits
-    plan = InstrumentationPlan(
+    plan = s.InstrumentationPlan(
         actions=dict(sorted(actions.items())),
         uses_register=True,
-        table=CounterTable.STREAM,
-        buffers=(BufferUse(TRACE, (), (numbers,)),),
+        table=s.CounterTable.STREAM,
+        buffers=(s.BufferUse(TRACE, (), (numbers,)),),
     )
-    return WalkPlan(cfg, plan, given_weights(cfg, weights), bits, ways)
+    return WalkPlan(cfg, plan, s.given_weights(cfg, weights), bits, ways)

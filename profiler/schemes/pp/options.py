@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from simprof.profiler.schemes.definition import choice
+from simprof import schemes as s
 
 
 class RootEdge(StrEnum):
@@ -15,7 +15,7 @@ class RootEdge(StrEnum):
     CHEAPER = "cheaper"  # of both, the one whose code executes less by the weights
 
 
-EXIT_ENTRY = choice(
+EXIT_ENTRY = s.choice(
     "exit_entry",
     RootEdge.TREE,
     "where the edge EXIT -> ENTRY is: in the spanning tree, a chord counted in EXIT, or "

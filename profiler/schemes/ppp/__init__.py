@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PLANNING,
-    REGISTERS,
-    Loss,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    SchemeOption,
-    choice,
-    flag,
-    percentage,
-    registers_of_paths,
-)
+from simprof import schemes as s
 from simprof.profiler.schemes.ppp.options import GLOBAL, ValuePlaces
 from simprof.profiler.schemes.tpp import COLD, FIRST, LOOP
-from simprof.simulator.errors import UsageError
 
-LIMIT = SchemeOption(
+LIMIT = s.SchemeOption(
     name="hot_limit",
     kind=int,
     default=4000,
@@ -34,19 +18,19 @@ LIMIT = SchemeOption(
     least=0,
     greatest=(1 << 31) - 1,
 )
-NUMBERING = choice(
+NUMBERING = s.choice(
     "numbering",
     ValuePlaces.TREE,
     "the hottest way on adds 0, and values are moved off a spanning tree; each stays on its own "
     "edge; or EPP's numbers, as tpp.",
 )
-TESTED = flag(
+TESTED = s.flag(
     "tested", "tell cold paths from hot ones where they are counted, as tpp does, not for free."
 )
-NO_PUSHING = flag(
+NO_PUSHING = s.flag(
     "no_pushing", "move nothing past cold edges, so that no cold path is counted as a hot one."
 )
-SKIP = percentage(
+SKIP = s.percentage(
     name="skip",
     default=75.0,
     help="percentage of a routine's path executions that, once the edge profile determines them, "
@@ -56,11 +40,11 @@ SKIP = percentage(
 PARTS = (GLOBAL, LIMIT, NUMBERING, TESTED, NO_PUSHING, SKIP)  # As of `planner.Parts`
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.ppp.planner import Parts, plan_ppp
 
     if order.edge_counts is None or order.unit_flow is None:
-        raise UsageError("ppp needs an edge profile: give one with --edge-profile")
+        raise s.UsageError("ppp needs an edge profile: give one with --edge-profile")
     chosen = order.options
     parts = Parts(order.unit_flow, *[option.of(chosen) for option in PARTS])
     return plan_ppp(
@@ -75,30 +59,30 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     )
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.tpp.code import CODE
 
     return CODE
 
 
-PPP = SchemeDefinition(
+PPP = s.SchemeDefinition(
     mode="ppp",
     description="acyclic paths, practical path profiling (after Bond and McKinley 2005)",
-    collects=ProfileKind.PATHS,
+    collects=s.ProfileKind.PATHS,
     plan=_plan,
-    reads=PLANNING,
-    options=(COLD, LOOP, *PARTS, FIRST, REGISTERS, LAYOUT),
-    registers=registers_of_paths,
-    guided=ProfileKind.EDGES,
+    reads=s.PLANNING,
+    options=(COLD, LOOP, *PARTS, FIRST, s.REGISTERS, s.LAYOUT),
+    registers=s.registers_of_paths,
+    guided=s.ProfileKind.EDGES,
     whole_program=True,
     beginning=FIRST.of,
     judged_by="pp",
     code=_code,
     losses=(
-        Loss("cold_paths", "cold paths", "counted together", of_paths=True),
-        Loss("pushed_paths", "cold paths", "counted as hot ones, at most"),
-        Loss("overcounted_paths", "obvious paths", "too many"),
-        Loss("unpredicted_paths", "paths of routines left out", "not identified", of_paths=True),
-        Loss("unknown_unfinished", "unfinished paths", "not identified"),
+        s.Loss("cold_paths", "cold paths", "counted together", of_paths=True),
+        s.Loss("pushed_paths", "cold paths", "counted as hot ones, at most"),
+        s.Loss("overcounted_paths", "obvious paths", "too many"),
+        s.Loss("unpredicted_paths", "paths of routines left out", "not identified", of_paths=True),
+        s.Loss("unknown_unfinished", "unfinished paths", "not identified"),
     ),
 )

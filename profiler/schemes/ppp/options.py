@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from simprof.profiler.schemes.definition import percentage
+from simprof import schemes as s
 
 
 class ValuePlaces(StrEnum):
@@ -15,7 +15,7 @@ class ValuePlaces(StrEnum):
     EPP = "epp"  # EPP's, moved off a spanning tree, as `tpp` does
 
 
-GLOBAL = percentage(
+GLOBAL = s.percentage(
     name="global_cold",
     default=0.1,
     help="percentage of the program's path executions below which an edge is cold in any routine; "

@@ -25,26 +25,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.numbering import (
-    PATH_LIMIT,
-    TOTAL_LIMIT,
-    PathNumbering,
-    number_by_weight,
-)
-from simprof.profiler.graphs.paths import PathRecord, dag_tree
-from simprof.profiler.graphs.spanning import (
-    ChordIncrements,
-    SpanningTree,
-    chord_increments,
-    given_weights,
-    measured,
-)
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.placement import Placement
-from simprof.profiler.plan.plan import CounterTable
+from simprof import schemes as s
 from simprof.profiler.schemes.ppp.options import GLOBAL, ValuePlaces
 from simprof.profiler.schemes.ppp.poisoning import PracticalGraphs
 from simprof.profiler.schemes.ppp.predicted import PredictedPlan, predict
@@ -72,7 +53,7 @@ class PppPlan(TppPlan, frozen=True, kw_only=True):
     graphs: PracticalGraphs
     unit_flow: int  # Of the program
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the path profile as `tpp` does, and say how much of it may be too much."""
         # "pushed_paths" is a bound: no edge profile tells which of them turned cold before.
         told = super().read(counters)
@@ -82,7 +63,7 @@ class PppPlan(TppPlan, frozen=True, kw_only=True):
     @property
     def pushed_past(self) -> tuple[int, ...]:
         """The edges that code was moved past (`PracticalGraphs.pushed_past`)."""
-        counts = self.plan.table is not CounterTable.NONE
+        counts = self.plan.table is not s.CounterTable.NONE
         return (
             tuple(self.graphs.pushed_past(self.plan.counted_region, self.static_region))
             if counts
@@ -95,20 +76,20 @@ class PppPlan(TppPlan, frozen=True, kw_only=True):
         return sum(self.edge_profile[edge] for edge in self.pushed_past)
 
     def cold_paths(
-        self, counters: RoutineCounters, paths: dict[int, int], inferred: ObviousCounts
+        self, counters: s.RoutineCounters, paths: dict[int, int], inferred: ObviousCounts
     ) -> tuple[int, int]:
         if not self.graphs.free:
             return super().cold_paths(counters, paths, inferred)
         beyond = [counter for counter in paths if counter >= self.numbering.total]
         counted = sum(paths.pop(counter) for counter in beyond)
-        if self.plan.table is CounterTable.NONE:  # `inferred` has all
+        if self.plan.table is s.CounterTable.NONE:  # `inferred` has all
             return counted, inferred.cold
         region = self.plan.counted_region
         unseen = sum(self.edge_profile[edge] for edge in self.graphs.unseen(region))
         ended = (e.count for e in counters.unfinished if e.last is None and e.block in region)
         return counted, inferred.cold + max(unseen - sum(ended), 0)
 
-    def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
+    def decode_partial(self, end: s.UnfinishedPath) -> s.PathRecord | None:
         block, graphs, counted = end.block, self.graphs, self.plan.counted_region
         if graphs.pushes and block in graphs.doubtful(counted, self.static_region):
             return None
@@ -138,25 +119,25 @@ class PracticalDrafter(Drafter, frozen=True, kw_only=True):
 
     parts: Parts
 
-    def graphs(self, hot: Dag, kept: Dag, split: int | None) -> HotGraphs:
+    def graphs(self, hot: s.Dag, kept: s.Dag, split: int | None) -> HotGraphs:
         tested, pushes = self.parts.tested, not self.parts.no_pushing
         return PracticalGraphs(hot, kept, tested, False, split, not tested, pushes)
 
     def numbered(
-        self, kept: Dag, obvious: ObviousPaths
-    ) -> tuple[PathNumbering, SpanningTree, ChordIncrements]:
+        self, kept: s.Dag, obvious: ObviousPaths
+    ) -> tuple[s.PathNumbering, s.SpanningTree, s.ChordIncrements]:
         if self.parts.numbering is ValuePlaces.EPP:
             return super().numbered(kept, obvious)
-        columns, numbering = kept.columns, number_by_weight(kept, self.profile)
+        columns, numbering = kept.columns, s.number_by_weight(kept, self.profile)
         if self.parts.numbering is ValuePlaces.TREE:
-            tree = dag_tree(kept, tree_weights(obvious, self.weights))
-            return numbering, tree, chord_increments(tree, numbering.values)
+            tree = s.dag_tree(kept, tree_weights(obvious, self.weights))
+            return numbering, tree, s.chord_increments(tree, numbering.values)
         inside = tuple(not value for value in numbering.values)
-        tree = SpanningTree(kept.vertex_count, *columns[:2], inside, frozenset(), None)
+        tree = s.SpanningTree(kept.vertex_count, *columns[:2], inside, frozenset(), None)
         return (
             numbering,
             tree,
-            chord_increments(tree, numbering.values, (self.cfg.exit, self.cfg.entry)),
+            s.chord_increments(tree, numbering.values, (self.cfg.exit, self.cfg.entry)),
         )
 
     def needs_code(self, obvious: ObviousPaths) -> bool:
@@ -168,10 +149,10 @@ class PracticalDrafter(Drafter, frozen=True, kw_only=True):
     def counted(
         self,
         graphs: HotGraphs,
-        placement: Placement,
+        placement: s.Placement,
         hashed: bool,
-        numbering: PathNumbering,
-        increments: ChordIncrements,
+        numbering: s.PathNumbering,
+        increments: s.ChordIncrements,
     ) -> tuple[Actions, int]:
         assert isinstance(graphs, PracticalGraphs)
         return graphs.practical_actions(placement, hashed, numbering, increments.potential)
@@ -184,32 +165,32 @@ class PracticalDrafter(Drafter, frozen=True, kw_only=True):
 
 
 def plan_ppp(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     edge_counts: Sequence[int],
     parts: Parts,
     *,
     cold: float,
     loop: float,
     weights: Sequence[float] | None = None,
-    path_limit: int | None = PATH_LIMIT,
-    total_limit: int | None = TOTAL_LIMIT,
-    table: CounterTable | None = None,
+    path_limit: int | None = s.PATH_LIMIT,
+    total_limit: int | None = s.TOTAL_LIMIT,
+    table: s.CounterTable | None = None,
 ) -> TppPlan | PredictedPlan:
     """Plan practical path profiling of any graph; parameters as of `tpp.planner.plan_tpp`. No
     `weights` are those of the edge profile, but BL94's heuristic for EPP's numbering.
     """
-    profile, limits = measured(cfg, edge_counts), (path_limit, total_limit)
+    profile, limits = s.measured(cfg, edge_counts), (path_limit, total_limit)
     if weights is None and parts.numbering is not ValuePlaces.EPP:
         weights = profile
     if parts.skip:
-        known, share = given_weights(cfg, weights), exactly(parts.skip)
+        known, share = s.given_weights(cfg, weights), exactly(parts.skip)
         left_out = predict(cfg, profile, share, parts.unit_flow, known, limits)
         if left_out is not None:
             return left_out
     rules, make = Rules(cold_counter=parts.tested), partial(PracticalDrafter, parts=parts)
     draft, local = prepared(cfg, edge_counts, cold, loop, weights, table, rules, make)
-    dfs = depth_first(cfg)
-    live = live_edges(cfg, dfs) - dfs.self_loops  # which are on no path
+    dfs = s.depth_first(cfg)
+    live = s.live_edges(cfg, dfs) - dfs.self_loops  # which are on no path
 
     def without(share: Fraction) -> TppPlan:
         """Leave out what is cold by either criterion; `share` of the global one, in percent."""
@@ -220,7 +201,7 @@ def plan_ppp(
     chosen = without(share) if share else choose(draft, local, False, *limits)
     share = share or exactly(float(GLOBAL.default))
     while parts.limit and share <= 100:  # no edge has more
-        if chosen.numbering.total <= parts.limit and chosen.natural is not CounterTable.HASH:
+        if chosen.numbering.total <= parts.limit and chosen.natural is not s.CounterTable.HASH:
             break
         share *= 2
         chosen = without(share)

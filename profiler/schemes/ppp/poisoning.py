@@ -6,9 +6,9 @@ free poison
     Where a cold path comes to the kept graph, at vertex w, the path register is set so that all
     sums of increments from there end beyond the last path's number: N - lo(w), with N paths and
     lo(w) the least sum of increments from w to EXIT. The values of the edges from w add up to
-    0 .. NumPaths(w) - 1, and potentials make increments of them (`spanning`), so lo(w) is the
-    potential of w, and a poisoned register counts in N .. N + NumPaths(w) - 1. No count tests it.
-    An array has so many counters more; together they are the counter of cold paths.
+    0 .. NumPaths(w) - 1, and potentials make increments of them (`ChordIncrements`), so lo(w) is
+    the potential of w, and a poisoned register counts in N .. N + NumPaths(w) - 1. No count tests
+    it. An array has so many counters more; together they are the counter of cold paths.
 pushed past
     Cold edges keep no initialisation and no count from moving (PPP). Where a count has moved up
     past a cold edge, the cold path that takes the edge is counted as a hot one; so is a cold path
@@ -20,10 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from simprof.profiler.graphs.cfg import Edge
-from simprof.profiler.graphs.numbering import PathNumbering
-from simprof.profiler.plan.actions import Action, SetRegister
-from simprof.profiler.plan.placement import Detours, Placement
+from simprof import schemes as s
 from simprof.profiler.schemes.tpp.actions import CountColdPath, Poison
 from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
 
@@ -35,7 +32,7 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
     pushes: bool = True  # Whether code moves past cold edges
 
     @cached_property
-    def _cold(self) -> tuple[tuple[Edge, bool, bool], ...]:
+    def _cold(self) -> tuple[tuple[s.Edge, bool, bool], ...]:
         """Edges that the kept graph lacks: whether a path turns, or ends, cold there, and whether
         one comes from there, or begins there, cold.
         """
@@ -48,7 +45,7 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
         )
 
     @cached_property
-    def detours(self) -> Detours:
+    def detours(self) -> s.Detours:
         """What no initialisation and no count is moved past."""
         if not self.pushes:
             return self.ways
@@ -56,9 +53,9 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
         last, first = self.kept.exit_dummy, self.kept.entry_dummy
         leaves = {e.source for e, cold, _ in self._cold if not cold and e.source not in last}
         joins = {e.target for e, _, cold in self._cold if not cold and e.target not in first}
-        return Detours(self.ways.joins & joins, self.ways.leaves & leaves)
+        return s.Detours(self.ways.joins & joins, self.ways.leaves & leaves)
 
-    def start(self, edge: Edge, ends: bool, counted: frozenset[int]) -> Action | None:
+    def start(self, edge: s.Edge, ends: bool, counted: frozenset[int]) -> s.Action | None:
         """What keeps the path that leads on from `edge` from being taken for a hot one."""
         if not self.free:
             return super().start(edge, ends, counted)
@@ -70,11 +67,11 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
             return CountColdPath()  # nothing counts it later
         return Poison() if target in self.kept_vertices else None
 
-    def tested(self, action: Action, hashed: bool) -> Action:
+    def tested(self, action: s.Action, hashed: bool) -> s.Action:
         """What is done in place of an action where poison may be met."""
         return action if self.free else super().tested(action, hashed)
 
-    def poisoning_edges(self, placement: Placement) -> dict[int, int]:
+    def poisoning_edges(self, placement: s.Placement) -> dict[int, int]:
         """Return the edges that poison the register, and where they lead."""
         counted, static = placement.counted_region, placement.static_region
         starts = ((edge, self.start(edge, ends, counted)) for edge, ends in self.left_out)
@@ -87,9 +84,9 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
 
     def practical_actions(
         self,
-        placement: Placement,
+        placement: s.Placement,
         hashed: bool,
-        numbering: PathNumbering,
+        numbering: s.PathNumbering,
         potential: Sequence[int],
     ) -> tuple[Actions, int]:
         """Return what is done on edges, and how many counters an array has."""
@@ -98,7 +95,7 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
         for edge, group in self.actions(placement, hashed).items():
             kept = [action for action in group if edge in poisoned or action != Poison()]
             if self.free and edge in poisoned:
-                poison = SetRegister(total - potential[poisoned[edge]])
+                poison = s.SetRegister(total - potential[poisoned[edge]])
                 kept = [poison if action == Poison() else action for action in kept]
             if kept:
                 made[edge] = tuple(kept)

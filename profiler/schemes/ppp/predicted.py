@@ -13,24 +13,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PathNumbering, number
-from simprof.profiler.graphs.paths import truncated_dag
-from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.path_plan import PathCountingPlan
-from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.profiles.edge_flow import EdgeFlow
-from simprof.profiler.schemes.static import num_paths
+from simprof import schemes as s
 
 # Paths with definite flow that are listed at most: a routine with more is not predicted.
 _LISTED = 100_000
 
 
-class PredictedPlan(PathCountingPlan, frozen=True, kw_only=True):
+class PredictedPlan(s.PathCountingPlan, frozen=True, kw_only=True):
     """No code in a routine whose paths the edge profile predicts."""
 
-    numbering: PathNumbering  # Of all its paths
+    numbering: s.PathNumbering  # Of all its paths
     edge_profile: tuple[int, ...]  # By edge id
     unit_flow: int  # Of the program
     definite: tuple[tuple[int, int], ...]  # Paths with definite flow, by number, and that flow
@@ -49,14 +41,14 @@ class PredictedPlan(PathCountingPlan, frozen=True, kw_only=True):
         flow = self.dag.edge_weights(self.edge_profile)
         return int(sum(flow[edge] for edge in self.dag.in_edges[self.cfg.exit]))
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Return the definite flow, whatever the run did."""
         unpredicted = self.executions - sum(flow for _, flow in self.definite)
         lost = {
             "unpredicted_paths": unpredicted,
             "unknown_unfinished": sum(counters.early.values()),
         }
-        return Reading(
+        return s.Reading(
             edges=None,
             paths=dict(self.definite),
             lost={name: count for name, count in lost.items() if count},
@@ -66,7 +58,7 @@ class PredictedPlan(PathCountingPlan, frozen=True, kw_only=True):
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`."""
         return {
-            "num_paths": num_paths(self.cfg, self.numbering.num_paths),
+            "num_paths": s.by_block(self.cfg, self.numbering.num_paths),
             "edge_profile": list(self.edge_profile),
             "unit_flow": self.unit_flow,
             "predicted": {str(path): flow for path, flow in self.definite},
@@ -81,7 +73,7 @@ class PredictedPlan(PathCountingPlan, frozen=True, kw_only=True):
 
 
 def predict(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     profile: tuple[int, ...],
     share: Fraction,
     unit_flow: int,
@@ -91,14 +83,14 @@ def predict(
     """Return the plan of a routine `share` percent of whose path executions are definite flow, or
     which executes no path at all; None if it is no such routine. `limits`: As of `truncated_dag`.
     """
-    dag = truncated_dag(cfg, depth_first(cfg), *limits)
-    flow, plan = EdgeFlow(cfg, dag.removed, profile), InstrumentationPlan({})
+    dag = s.truncated_dag(cfg, s.depth_first(cfg), *limits)
+    flow, plan = s.EdgeFlow(cfg, dag.removed, profile), s.InstrumentationPlan({})
     made = PredictedPlan(
         cfg=cfg,
         plan=plan,
         weights=weights,
         dag=dag,
-        numbering=number(dag),
+        numbering=s.number(dag),
         edge_profile=profile,
         unit_flow=unit_flow,
         definite=(),

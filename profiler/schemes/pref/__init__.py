@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    REGISTERS,
-    Loss,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    SchemeOption,
-    flag,
-    percentage,
-    registers_of_paths,
-)
-from simprof.simulator.errors import UsageError
+from simprof import schemes as s
 
-LEAST = SchemeOption(
+LEAST = s.SchemeOption(
     name="interesting",
     kind=int,
     default=1,
@@ -28,24 +14,24 @@ LEAST = SchemeOption(
     word="least",
     least=1,
 )
-SHARE = percentage(
+SHARE = s.percentage(
     name="interesting_share",
     default=0.0,
     help="percentage of its routine's path executions below which a path is not interesting.",
     metavar="P",
     word="share",
 )
-FALL_BACK = flag("fall_back", "count other paths in a hash table, so that none is lost.")
-EVERYWHERE = flag(
+FALL_BACK = s.flag("fall_back", "count other paths in a hash table, so that none is lost.")
+EVERYWHERE = s.flag(
     "everywhere", "number interesting paths apart even where pp needs no hash table for all."
 )
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.pref.planner import plan_pref
 
     if order.path_counts is None:
-        raise UsageError("pref needs a path profile: give one with --edge-profile")
+        raise s.UsageError("pref needs a path profile: give one with --edge-profile")
     return plan_pref(
         order.cfg,
         order.path_counts,
@@ -58,25 +44,25 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     )
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.pref.code import CODE
 
     return CODE
 
 
-PREF = SchemeDefinition(
+PREF = s.SchemeDefinition(
     mode="pref",
     description="interesting acyclic paths (after Vaswani, Nori and Chilimbi 2007)",
-    collects=ProfileKind.PATHS,
+    collects=s.ProfileKind.PATHS,
     plan=_plan,
     reads=("path_limit", "weights"),
-    options=(LEAST, SHARE, FALL_BACK, EVERYWHERE, REGISTERS, LAYOUT),
-    registers=registers_of_paths,
-    guided=ProfileKind.PATHS,
+    options=(LEAST, SHARE, FALL_BACK, EVERYWHERE, s.REGISTERS, s.LAYOUT),
+    registers=s.registers_of_paths,
+    guided=s.ProfileKind.PATHS,
     judged_by="pp",
     code=_code,
     losses=(
-        Loss("uninteresting_paths", "uninteresting paths", "counted together", of_paths=True),
-        Loss("unknown_unfinished", "unfinished paths", "not identified"),
+        s.Loss("uninteresting_paths", "uninteresting paths", "counted together", of_paths=True),
+        s.Loss("unknown_unfinished", "unfinished paths", "not identified"),
     ),
 )

@@ -8,33 +8,33 @@ it has one. Register 1, where there is one, adds up those of Ball and Larus: the
 
 from __future__ import annotations
 
-from simprof.profiler.plan.actions import Action, Execution, RegisterEffect, register_sum
+from simprof import schemes as s
 
 UNINTERESTING = -1  # Number of the counter of all paths that are not interesting
 
 
-class SetBoth(Action, frozen=True):
+class SetBoth(s.Action, frozen=True):
     """`r = index, n = number`: start a path."""
 
-    effect = RegisterEffect.DEFINES
+    effect = s.RegisterEffect.DEFINES
 
     index: int
     number: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         execution.registers[:2] = [self.index, self.number]
 
     def __str__(self) -> str:
         return f"r={self.index}, n={self.number}"
 
 
-class AddBoth(Action, frozen=True):
+class AddBoth(s.Action, frozen=True):
     """`r += index, n += number`."""
 
     index: int
     number: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         execution.registers[0] += self.index
         execution.registers[1] += self.number
 
@@ -43,7 +43,7 @@ class AddBoth(Action, frozen=True):
         return ", ".join(f"{name}+={value}" for name, value in added if value)
 
 
-class CountPreferred(Action, frozen=True):
+class CountPreferred(s.Action, frozen=True):
     """`if r + index is that of an interesting path count[r + index]++ else other++`: a path ends.
 
     With tags: `if tag[i] == n + number`, where i is the low `bits` bits of r + index. A number is
@@ -83,7 +83,7 @@ class CountPreferred(Action, frozen=True):
         is_there = self.tags[place] == number if self.tags else index == place
         return self.first + place if is_there else None
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         registers = execution.registers
         number = registers[1] + self.number if self.reads_number else 0
         counter = self.interesting(registers[0] + self.index, number)
@@ -93,20 +93,20 @@ class CountPreferred(Action, frozen=True):
         execution.count(counter, self.on_back_edge)
 
     def __str__(self) -> str:
-        index, number = register_sum(self.index), f"n{self.number:+d}" if self.number else "n"
+        index, number = s.register_sum(self.index), f"n{self.number:+d}" if self.number else "n"
         test = f"tag[{index}]=={number}" if self.tags else f"0<={index}<{1 << self.bits}"
         other = f"hash[{number}]++" if self.hashed else "other++"
         return f"if {test} count[{index}]++ else {other}"
 
 
-class CountKnown(Action, frozen=True):
+class CountKnown(s.Action, frozen=True):
     """`count[counter]++`: a path that is known without registers ends; `other++` if it is none."""
 
-    effect = RegisterEffect.IGNORES
+    effect = s.RegisterEffect.IGNORES
 
     counter: int
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         execution.count(self.counter)
 
     def __str__(self) -> str:

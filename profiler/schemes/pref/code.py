@@ -24,11 +24,7 @@ first, and where counters are out of reach of the tags their address is made ane
 
 from __future__ import annotations
 
-from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Needs
-from simprof.profiler.code.snippets_paths import call_hash
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.pref.actions import (
     UNINTERESTING,
     AddBoth,
@@ -36,40 +32,38 @@ from simprof.profiler.schemes.pref.actions import (
     CountPreferred,
     SetBoth,
 )
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register, fits_simm13
+from simprof.schemes import asm
 
 # Temporaries of a count. The first two are those that a call of the hashing routine destroys.
 NUMBER, INDEX, ADDRESS, VALUE = range(4)
 
 
-def set_both(writer: Writer, action: SetBoth) -> None:
+def set_both(writer: s.Writer, action: SetBoth) -> None:
     """`r = c, n = d`."""
     for register, value in enumerate((action.index, action.number)):
         writer.set_path(value, register)
 
 
-def add_both(writer: Writer, action: AddBoth) -> None:
+def add_both(writer: s.Writer, action: AddBoth) -> None:
     """`r += c, n += d`."""
     for register, value in enumerate((action.index, action.number)):
         if value:
             writer.add_path(value, register)
 
 
-def count_preferred(writer: Writer, action: CountPreferred) -> None:
+def count_preferred(writer: s.Writer, action: CountPreferred) -> None:
     """`count[r + c]++` if the path is interesting, else `other++` or a call."""
     reads_number = action.tags or action.hashed
-    number = _sum(writer, 1, action.number, NUMBER) if reads_number else Register.G0
+    number = _sum(writer, 1, action.number, NUMBER) if reads_number else s.Register.G0
     register = _sum(writer, 0, action.index, INDEX)
     index, address, value = (writer.temporary(each) for each in (INDEX, ADDRESS, VALUE))
     counters = writer.layout.path_counter(action.first)
 
     def count_other() -> None:
         if action.hashed:
-            if number is not Register.O0:
-                writer.emit(asm.mov(number, Register.O0))
-            call_hash(writer, action.on_back_edge)
+            if number is not s.Register.O0:
+                writer.emit(asm.mov(number, s.Register.O0))
+            s.call_hash(writer, action.on_back_edge)
             writer.emit(asm.nop())
             return
         other = writer.layout.path_counter(UNINTERESTING)
@@ -85,8 +79,8 @@ def count_preferred(writer: Writer, action: CountPreferred) -> None:
         writer.conditional("nz", value, count_other, VALUE, count_index)
         return
     tags = writer.layout.constants
-    mask: Register | int = (1 << action.bits) - 1
-    if not fits_simm13(mask):
+    mask: s.Register | int = (1 << action.bits) - 1
+    if not s.fits_simm13(mask):
         writer.constant(mask, address, VALUE)
         mask = address
     writer.emit(
@@ -100,7 +94,7 @@ def count_preferred(writer: Writer, action: CountPreferred) -> None:
 
     def count_tagged() -> None:
         offset = (tags & 0x3FF) + counters - tags
-        if not fits_simm13(offset):
+        if not s.fits_simm13(offset):
             writer.emit(
                 asm.sethi(counters, address), asm.arithmetic("add", address, index, address)
             )
@@ -110,7 +104,7 @@ def count_preferred(writer: Writer, action: CountPreferred) -> None:
     writer.conditional("nz", value, count_other, VALUE, count_tagged)
 
 
-def _sum(writer: Writer, path: int, constant: int, number: int) -> Register:
+def _sum(writer: s.Writer, path: int, constant: int, number: int) -> s.Register:
     """Return a register with a path register's value plus a constant: temporary `number`, or the
     path register itself.
     """
@@ -122,18 +116,18 @@ def _sum(writer: Writer, path: int, constant: int, number: int) -> Register:
     return result
 
 
-def _needs(action: CountPreferred, table: CounterTable, machine: MachineKind) -> Needs:
+def _needs(action: CountPreferred, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
     # A branch on V8 goes by condition codes, which the code changes.
-    clobbers = HASH_REGISTERS if action.hashed else ()
-    return Needs(True, clobbers, machine is MachineKind.SPARCV8)
+    clobbers = s.HASH_REGISTERS if action.hashed else ()
+    return s.Needs(True, clobbers, machine is s.MachineKind.SPARCV8)
 
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators={
-        SetBoth: Generator(set_both, Needs(path=True)),
-        AddBoth: Generator(add_both, Needs(path=True)),
-        CountPreferred: Generator(count_preferred, _needs),
-        CountKnown: Generator(
+        SetBoth: s.Generator(set_both, s.Needs(path=True)),
+        AddBoth: s.Generator(add_both, s.Needs(path=True)),
+        CountPreferred: s.Generator(count_preferred, _needs),
+        CountKnown: s.Generator(
             lambda writer, action: writer.increment(writer.layout.path_counter(action.counter))
         ),
     },

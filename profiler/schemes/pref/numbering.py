@@ -29,8 +29,7 @@ from itertools import permutations
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.graphs.path_sums import bounds, least_before
+from simprof import schemes as s
 
 DagPath = tuple[int, ...]
 
@@ -61,20 +60,20 @@ class IntervalNumbering(Struct, frozen=True):
         """`size` for each interesting path; 1 where there is none."""
         return self.size / len(self.indices) if self.indices else 1.0
 
-    def lowered(self, dag: Dag, by: int) -> IntervalNumbering:
+    def lowered(self, dag: s.Dag, by: int) -> IntervalNumbering:
         """Return it with all indices less by a number, which is taken off where paths begin."""
         first = frozenset(dag.out_edges[dag.cfg.entry])
         values = tuple(v - by if edge in first else v for edge, v in enumerate(self.values))
         return IntervalNumbering(values, {p: n - by for p, n in self.indices.items()})
 
-    def apart(self, dag: Dag, size: int) -> IntervalNumbering:
+    def apart(self, dag: s.Dag, size: int) -> IntervalNumbering:
         """Return it with values that give `size` or more to all paths over edges that no
         interesting path takes.
         """
         # As free poisoning in practical path profiling. The bounds hold whatever is added to such
         # edges, which makes no sum less.
         used = frozenset(edge for path in self.indices for edge in path)
-        before, (behind, _) = least_before(dag, self.values), bounds(dag, self.values)
+        before, (behind, _) = s.least_before(dag, self.values), s.bounds(dag, self.values)
         values = tuple(
             value if edge in used else max(value, size - before[source] - behind[target])
             for edge, (value, source, target) in enumerate(
@@ -84,7 +83,7 @@ class IntervalNumbering(Struct, frozen=True):
         return IntervalNumbering(values, self.indices)
 
 
-def number_intervals(dag: Dag, paths: Mapping[DagPath, int]) -> IntervalNumbering:
+def number_intervals(dag: s.Dag, paths: Mapping[DagPath, int]) -> IntervalNumbering:
     """Number interesting paths, given by edges from ENTRY to EXIT, with how often each executed."""
     root, values = _Beginning({}), [0] * len(dag.columns.source)
     at = defaultdict[int, list[_Beginning]](list)  # prefixes by the vertex that they lead to

@@ -29,25 +29,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
-from simprof.profiler.graphs.path_sums import bounds, sums_within
-from simprof.profiler.graphs.paths import PathPiece, PathRecord, dag_path, path_record
-from simprof.profiler.graphs.spanning import ChordIncrements, chord_increments
-from simprof.profiler.plan.actions import Action, AddRegister, CountConstantPath, SetRegister
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.placement import (
-    Placement,
-    RegisterSteps,
-    choose_steps,
-    choose_table,
-    instrumentation,
-    step_actions,
-    wastes_space,
-    with_edge_counters,
-)
-from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
+from simprof import schemes as s
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.pref.actions import (
     UNINTERESTING,
@@ -57,7 +39,6 @@ from simprof.profiler.schemes.pref.actions import (
     SetBoth,
 )
 from simprof.profiler.schemes.pref.numbering import DagPath, IntervalNumbering, number_intervals
-from simprof.profiler.schemes.static import by_edge
 
 OTHERS = "uninteresting paths"  # Name of the counter of all paths that are not interesting
 NO_PATH = (1 << 32) - 1  # A tag that is no path's number
@@ -76,12 +57,12 @@ class KnownBy(StrEnum):
 class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
     """Preferential path instrumentation of one routine."""
 
-    path_profile: Mapping[PathPiece, int]  # What it was made from
+    path_profile: Mapping[s.PathPiece, int]  # What it was made from
     profile: Mapping[DagPath, int]  # The paths of that which the acyclic graph has
     fall_back: bool  # Whether other paths have counters
     known_by: KnownBy
     indices: IntervalNumbering  # Of the interesting paths
-    index_increments: ChordIncrements  # Its values on the chords
+    index_increments: s.ChordIncrements  # Its values on the chords
 
     @cached_property
     def by_index(self) -> dict[int, int]:
@@ -99,20 +80,20 @@ class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
 
     @property
     def split_edges(self) -> tuple[int, ...]:
-        """See `decoders.SplittingDecoder`."""
+        """See `SplittingDecoder`."""
         return self.cut_edges
 
     @property
     def blocks_of_all_paths(self) -> int | None:
         return super().blocks_of_all_paths if self.tells_all else None
 
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+    def numbered_paths(self) -> Iterator[tuple[int, s.PathRecord]]:
         if self.tells_all:
             return super().numbered_paths()
         return ((number, self.decode(number)) for _, number in sorted(self.by_index.items()))
 
-    def is_profile_of(self, reading: Reading) -> bool:
-        """See `decoders.PathGuidedDecoder`."""
+    def is_profile_of(self, reading: s.Reading) -> bool:
+        """See `PathGuidedDecoder`."""
         counts = {self.numbering.encode(p): n for p, n in self.profile.items()}
         other = reading.lost.get("uninteresting_paths", 0)
         if other:
@@ -123,15 +104,15 @@ class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
 
     def number_of(self, counter: int) -> int | None:
         """Return the number of the path that a counter counts; None: others are counted there."""
-        hashes = self.plan.table is CounterTable.HASH
+        hashes = self.plan.table is s.CounterTable.HASH
         if self.known_by is KnownBy.NUMBERS or (hashes and counter >= 0):
             return counter
         return self.by_index.get(counter + len(self.plan.named_counters) * hashes)
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive paths, unfinished ones, and edge counts where no path was lost (EPP 3.5, 3.6)."""
         paths: Counter[int] = Counter()
-        partial: Counter[PathRecord] = Counter()
+        partial: Counter[s.PathRecord] = Counter()
         lost: Counter[str] = Counter()
         for counter, count in counters.finished_paths.items():
             if (number := self.number_of(counter)) is None:
@@ -142,18 +123,18 @@ class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
             if (path := self._unfinished(end)) is None:
                 lost["unknown_unfinished"] += end.count
             else:
-                partial[path_record(self.dag, path, partial=True)] += end.count
+                partial[s.path_record(self.dag, path, partial=True)] += end.count
         paths = Counter(dict(sorted(paths.items())))
         edges = None if lost else self.edge_counts(paths, counters.events, partial.items())
-        return Reading(edges, paths=paths, partial=partial, lost=lost)
+        return s.Reading(edges, paths=paths, partial=partial, lost=lost)
 
-    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+    def decode_partial(self, end: s.UnfinishedPath) -> s.PathRecord:
         path = self._unfinished(end)
         if path is None:
             raise ValueError(f"{self.cfg.name}: nothing identifies an unfinished path")
-        return path_record(self.dag, path, partial=True)
+        return s.path_record(self.dag, path, partial=True)
 
-    def _unfinished(self, end: UnfinishedPath) -> DagPath | None:
+    def _unfinished(self, end: s.UnfinishedPath) -> DagPath | None:
         """Return the beginning of a path in block `end.block`; None where nothing tells it."""
         block, number = end.block, self.increments.potential[end.block]
         if block in self.plan.counted_region:
@@ -176,8 +157,8 @@ class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
             "indices": [
                 {"index": index, "path": path} for index, path in sorted(self.by_index.items())
             ],
-            "values": by_edge(real, self.indices.values),
-            "increments": by_edge(real, self.index_increments.increments),
+            "values": s.by_edge(real, self.indices.values),
+            "increments": s.by_edge(real, self.index_increments.increments),
             "dummy_values": [self.indices.values[edge.id] for edge in self.dag.dummies],
         }
         return super().describe() | {"preferential": preferential}
@@ -192,12 +173,12 @@ class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
         assert len(self.by_index) == len(indices), "two interesting paths have one index"
         assert all(index >= 0 for index in indices.values()), "an index is below 0"
         if self.known_by is KnownBy.INDICES:
-            lowest, highest = (each[self.cfg.entry] for each in bounds(self.dag, values))
+            lowest, highest = (each[self.cfg.entry] for each in s.bounds(self.dag, values))
             assert lowest == 0, "the array does not begin with the least index"
             assert highest < self.plan.path_counters, "an index is beyond the array"
 
 
-class PreferredSteps(RegisterSteps, frozen=True):
+class PreferredSteps(s.RegisterSteps, frozen=True):
     """What edges of the acyclic graph do; `increments` has one of the two of each that is not 0."""
 
     # indices, numbers: By edge, what is added to the registers.
@@ -205,7 +186,7 @@ class PreferredSteps(RegisterSteps, frozen=True):
     numbers: tuple[int, ...] = ()
     counting: CountPreferred | None = None  # How a path is counted; None: none is interesting.
 
-    def on(self, edge: int, on_back_edge: bool = False) -> list[Action]:
+    def on(self, edge: int, on_back_edge: bool = False) -> list[s.Action]:
         index, number, counting = self.indices[edge], self.numbers[edge], self.counting
         starts, ends = edge in self.initial, edge in self.final
         if counting is None:
@@ -213,27 +194,27 @@ class PreferredSteps(RegisterSteps, frozen=True):
         if starts and ends:
             counter = counting.interesting(index, number)
             if counter is None and counting.hashed:
-                return [CountConstantPath(number, on_back_edge)]
+                return [s.CountConstantPath(number, on_back_edge)]
             return [CountKnown(UNINTERESTING if counter is None else counter)]
         if ends:
             number = number if counting.reads_number else 0
             return [replace(counting, index=index, number=number, on_back_edge=on_back_edge)]
         if counting.reads_number:
             return [SetBoth(index, number)] if starts else [AddBoth(index, number)]
-        return [SetRegister(index)] if starts else [AddRegister(index)] if index else []
+        return [s.SetRegister(index)] if starts else [s.AddRegister(index)] if index else []
 
 
 def plan_pref(
-    cfg: ControlFlowGraph,
-    path_profile: Mapping[PathPiece, int],
+    cfg: s.ControlFlowGraph,
+    path_profile: Mapping[s.PathPiece, int],
     *,
     least: int = 1,
     share: float = 0.0,
     fall_back: bool = False,
     everywhere: bool = False,
     weights: Sequence[float] | None = None,
-    path_limit: int | None = PATH_LIMIT,
-    total_limit: int | None = TOTAL_LIMIT,
+    path_limit: int | None = s.PATH_LIMIT,
+    total_limit: int | None = s.TOTAL_LIMIT,
 ) -> PrefPlan:
     """Plan preferential path profiling of any graph.
 
@@ -246,12 +227,12 @@ def plan_pref(
     """
     base = plan_pp(cfg, weights=weights, path_limit=path_limit, total_limit=total_limit)
     dag = base.dag
-    known = ((dag_path(dag, *path), count) for path, count in path_profile.items())
+    known = ((s.dag_path(dag, *path), count) for path, count in path_profile.items())
     profile = {path: count for path, count in known if path is not None}
     enough = max(Fraction(least), Fraction(str(share)) / 100 * sum(profile.values()))
     indices = number_intervals(dag, {path: n for path, n in profile.items() if n >= enough})
     known_by = KnownBy.NUMBERS
-    if everywhere or base.plan.table is CounterTable.HASH:
+    if everywhere or base.plan.table is s.CounterTable.HASH:
         known_by, indices = _choose(dag, indices, base.numbering.total, fall_back)
     made = PrefPlan(
         **asdict(base),
@@ -260,45 +241,45 @@ def plan_pref(
         fall_back=fall_back,
         known_by=known_by,
         indices=indices,
-        index_increments=chord_increments(base.tree, indices.values),
+        index_increments=s.chord_increments(base.tree, indices.values),
     )
     return made if known_by is KnownBy.NUMBERS else replace(made, plan=_instrument(made))
 
 
 def _choose(
-    dag: Dag, indices: IntervalNumbering, total: int, fall_back: bool
+    dag: s.Dag, indices: IntervalNumbering, total: int, fall_back: bool
 ) -> tuple[KnownBy, IntervalNumbering]:
     """Choose how interesting paths are known, and their indices for that."""
     known, size = len(indices.indices), indices.size
     if not known:
         return (KnownBy.NUMBERS if fall_back else KnownBy.NOTHING), indices
-    if known == total or wastes_space(size, known):
+    if known == total or s.wastes_space(size, known):
         return KnownBy.NUMBERS, indices
     window = 1 << (size - 1).bit_length()
     apart = indices.apart(dag, window)
-    sums = sums_within(dag, apart.values, window)
+    sums = s.sums_within(dag, apart.values, window)
     if sums is None or any(sums[index] > 1 for index in indices.indices.values()):
         return KnownBy.TAGS, indices
     if fall_back:
         has_others = sum(sums.values()) > known
         return (KnownBy.TAGS, indices) if has_others else (KnownBy.RANGE, apart)
-    lowest, highest = (each[dag.cfg.entry] for each in bounds(dag, apart.values))
-    if wastes_space(highest - lowest + 1, known):
+    lowest, highest = (each[dag.cfg.entry] for each in s.bounds(dag, apart.values))
+    if s.wastes_space(highest - lowest + 1, known):
         return KnownBy.RANGE, apart
     return KnownBy.INDICES, apart.lowered(dag, lowest)
 
 
-def _instrument(made: PrefPlan) -> InstrumentationPlan:
+def _instrument(made: PrefPlan) -> s.InstrumentationPlan:
     """Return what a plan does whose paths are not counted by their numbers."""
     dag, size, known_by = made.dag, made.indices.size, made.known_by
     indices, numbers = made.index_increments.increments, made.increments.increments
-    steps = choose_steps(dag, made.tree, indices)
+    steps = s.choose_steps(dag, made.tree, indices)
     named: tuple[str, ...] = (OTHERS,)
-    kept: tuple[CounterTable, Addressing | None] = CounterTable.ARRAY, Addressing.INDEX
+    kept: tuple[s.CounterTable, s.Addressing | None] = s.CounterTable.ARRAY, s.Addressing.INDEX
     counting, tags = None, tuple[int, ...]()
     if known_by is KnownBy.INDICES:
-        named, size = (), bounds(dag, made.indices.values)[1][dag.cfg.entry] + 1
-        kept = choose_table(made.index_increments.greatest, CounterTable.ARRAY)
+        named, size = (), s.bounds(dag, made.indices.values)[1][dag.cfg.entry] + 1
+        kept = s.choose_table(made.index_increments.greatest, s.CounterTable.ARRAY)
     elif known_by is not KnownBy.NOTHING:
         bits = (size - 1).bit_length()
         paths = [made.by_index.get(index, NO_PATH) for index in range(1 << bits)]
@@ -311,14 +292,14 @@ def _instrument(made: PrefPlan) -> InstrumentationPlan:
             # counters with names are numbered downwards
             known = reversed(paths[:size])
             named = tuple("no path" if path == NO_PATH else f"path {path}" for path in known)
-            kept, size = (CounterTable.HASH, None), 0
+            kept, size = (s.CounterTable.HASH, None), 0
         counting = CountPreferred(0, 0, bits, first, tags, hashed=made.fall_back)
     if known_by is not KnownBy.INDICES:
         either = [index or number for index, number in zip(indices, numbers, strict=True)]
         rest = steps.initial, steps.final, steps.static_region, steps.counted_region
         steps = PreferredSteps(either, *rest, 0, indices, numbers, counting)
-    actions = with_edge_counters(step_actions(dag, steps), made.edge_counters)
-    places = Placement(actions, steps.static_region, steps.counted_region, made.edge_counters)
+    actions = s.with_edge_counters(s.step_actions(dag, steps), made.edge_counters)
+    places = s.Placement(actions, steps.static_region, steps.counted_region, made.edge_counters)
     registers = 2 if counting is not None and counting.reads_number else 1
-    plan = instrumentation(places, size, kept, registers)
+    plan = s.instrumentation(places, size, kept, registers)
     return replace(plan, named_counters=named, constants=tags)

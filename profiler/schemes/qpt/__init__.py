@@ -4,60 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    REGISTERS,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-)
+from simprof import schemes as s
 from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, VertexPlacement
 
 
-def _plan(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:
+def _plan(order: s.PlanOrder, placement: VertexPlacement) -> s.RoutinePlan:
     from simprof.profiler.schemes.qpt.planner import make_plan
 
     return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.qpt.code import CODE
 
     return CODE
 
 
-def _placed_on(plan: RoutinePlan) -> ControlFlowGraph:
+def _placed_on(plan: s.RoutinePlan) -> s.ControlFlowGraph:
     from simprof.profiler.schemes.qpt.planner import MergedPlan
 
     return plan.contraction.graph if isinstance(plan, MergedPlan) else plan.cfg
 
 
-def _collects(options: Mapping[str, object]) -> ProfileKind:
+def _collects(options: Mapping[str, object]) -> s.ProfileKind:
     of_edges = options.get("placement") in (VertexPlacement.EDGE, VertexPlacement.MIXED)
-    return ProfileKind.EDGES if of_edges else ProfileKind.BLOCKS
+    return s.ProfileKind.EDGES if of_edges else s.ProfileKind.BLOCKS
 
 
-QPT2 = SchemeDefinition(
+QPT2 = s.SchemeDefinition(
     mode="qpt2",
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
     plan=lambda order: _plan(order, VertexPlacement.EDGE),
     reads=("weights",),
-    options=(BLOCKS, REGISTERS, LAYOUT),
+    options=(BLOCKS, s.REGISTERS, s.LAYOUT),
     placed_on=_placed_on,
     code=_code,
-    registers=REGISTERS.of,
+    registers=s.REGISTERS.of,
 )
-QPT = SchemeDefinition(
+QPT = s.SchemeDefinition(
     mode="qpt",
     description="blocks (Ball and Larus 1994, section 3)",
     collects=_collects,
     plan=lambda order: _plan(order, PLACEMENT.of(order.options)),
     reads=("weights",),
-    options=(PLACEMENT, BLOCKS, REGISTERS, LAYOUT),
+    options=(PLACEMENT, BLOCKS, s.REGISTERS, s.LAYOUT),
     placed_on=_placed_on,
     code=_code,
-    registers=REGISTERS.of,
+    registers=s.REGISTERS.of,
 )

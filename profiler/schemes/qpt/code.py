@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from simprof.profiler.code.stolen import GENERATORS
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 
-CODE = SchemeCode(generators=GENERATORS)
+CODE = s.SchemeCode(generators=s.STOLEN_GENERATORS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from simprof.profiler.schemes.definition import choice
+from simprof import schemes as s
 
 
 class VertexPlacement(StrEnum):
@@ -21,12 +21,12 @@ class BlockBasis(StrEnum):
     """What the blocks are that counters are placed for."""
 
     SPLIT = "split"  # those of docs/SEMANTICS.md, which end at calls and delay slots
-    MERGED = "merged"  # BL94's straight-line sequences: `graphs.contraction`
+    MERGED = "merged"  # BL94's straight-line sequences: `contract`
     FOLDED = "folded"  # these, and the slot of an annulled branch is part of its edge
 
 
-PLACEMENT = choice("placement", VertexPlacement.REDUNDANT, "where the counters are.")
-BLOCKS = choice(
+PLACEMENT = s.choice("placement", VertexPlacement.REDUNDANT, "where the counters are.")
+BLOCKS = s.choice(
     "blocks",
     BlockBasis.SPLIT,
     "blocks that end at calls and delay slots, straight-line splits merged, or also slots of "

@@ -3,7 +3,7 @@
 ====================  =====================================  ==============  =================
 plan                  counters                               BL94            the rest follows
 ====================  =====================================  ==============  =================
-`qpt2`, `qpt` EDGE    on the chords of a maximum spanning    Eprof(Ecnt)     `flow.propagate`
+`qpt2`, `qpt` EDGE    on the chords of a maximum spanning    Eprof(Ecnt)     `propagate`
                       tree that holds EXIT -> ENTRY
 `qpt` REDUNDANT       in every block                         (section 3)     nothing
 `qpt` VERTEX_OPTIMAL  in the cheapest blocks                 Vprof(Vcnt)     `VertexFlow`
@@ -24,29 +24,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.frames import Where
-from simprof.profiler.code.places import find_place
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.contraction import Contraction, contract
-from simprof.profiler.graphs.flow import (
-    block_counts,
-    counts_at,
-    early_supply,
-    propagate,
-    solve_tree,
-)
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.spanning import (
-    SpanningTree,
-    block_weights,
-    edge_tree,
-    given_weights,
-    maximum_spanning_tree,
-)
-from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
-from simprof.profiler.plan.placement import counter_plan
-from simprof.profiler.plan.plan import InstrumentationPlan
+from simprof import schemes as s
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.vertex_counts import (
     VertexFlow,
@@ -54,28 +32,27 @@ from simprof.profiler.schemes.qpt.vertex_counts import (
     removable,
     vertex_flow,
 )
-from simprof.profiler.schemes.static import describe_tree
 
 _OTHER_EDGES = "the plan counts other edges than the chords"
 
 
-class EdgePlan(BasicPlan, frozen=True):
+class EdgePlan(s.BasicPlan, frozen=True):
     """Edge instrumentation of one routine: counter k of the plan is on edge `tree.chords[k]`."""
 
-    tree: SpanningTree  # Spanning tree of the live edges, by control-flow edge id
+    tree: s.SpanningTree  # Spanning tree of the live edges, by control-flow edge id
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the edge counts (BL94 figures 6, 7)."""
         chord_counts = dict(zip(self.tree.chords, counters.events, strict=True))
-        return Reading(edges=propagate(self.cfg, self.tree, chord_counts, counters.early))
+        return s.Reading(edges=s.propagate(self.cfg, self.tree, chord_counts, counters.early))
 
     def describe(self) -> dict[str, Any]:
-        return describe_tree(self.tree) | {"dummy_edges": []}
+        return s.describe_tree(self.tree) | {"dummy_edges": []}
 
     def validate(self) -> None:
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
-        assert self.plan == counter_plan(self.tree.chords), _OTHER_EDGES
+        assert self.plan == s.counter_plan(self.tree.chords), _OTHER_EDGES
 
 
 # -- Eprof(Mcnt): counters on a mixture of edges and blocks (BL94 section 3, Samples in 7.1.1)
@@ -86,11 +63,11 @@ class EdgePlan(BasicPlan, frozen=True):
 INCREMENT = 5  # Instructions of an increment where a jump takes one, as BL94 counts them (6.1)
 
 
-class MixedPlan(BasicPlan, frozen=True):
+class MixedPlan(s.BasicPlan, frozen=True):
     """Counters on edges and in blocks that tell every edge's count: counter k is on chord k."""
 
     # Spanning tree of the split graph: its edges are those of the routine, then its blocks.
-    tree: SpanningTree
+    tree: s.SpanningTree
     jumps: frozenset[int]  # Edges whose counters were taken to need a jump
 
     @property
@@ -104,13 +81,13 @@ class MixedPlan(BasicPlan, frozen=True):
         edges = len(self.cfg.edges)
         return tuple(chord - edges for chord in self.tree.chords if chord >= edges)
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the edge counts; what ends early in a block leaves its end for EXIT."""
         early = ((_end(self.cfg, block), count) for block, count in counters.early.items())
-        counts = counts_at(len(self.tree.source), self.tree.chords, counters.events)
-        supply = early_supply(self.tree.vertex_count, early, self.cfg.exit)
-        solved = solve_tree(self.tree, counts, supply)
-        return Reading(edges=tuple(solved[: len(self.cfg.edges)]))
+        counts = s.counts_at(len(self.tree.source), self.tree.chords, counters.events)
+        supply = s.early_supply(self.tree.vertex_count, early, self.cfg.exit)
+        solved = s.solve_tree(self.tree, counts, supply)
+        return s.Reading(edges=tuple(solved[: len(self.cfg.edges)]))
 
     def describe(self) -> dict[str, Any]:
         blocks = [str(self.cfg.name_of(block)) for block in self.counted_blocks]
@@ -119,12 +96,12 @@ class MixedPlan(BasicPlan, frozen=True):
     def validate(self) -> None:
         self.tree.validate()
         self.tree.validate_maximum(_costs(self.cfg, self.weights, self.jumps))
-        expected = counter_plan(self.counted_edges, self.counted_blocks)
+        expected = s.counter_plan(self.counted_edges, self.counted_blocks)
         assert self.plan == expected, "the plan counts other edges and blocks than the chords"
 
 
 def plan_mixed(
-    cfg: ControlFlowGraph, weights: Sequence[float], jumps: Collection[int]
+    cfg: s.ControlFlowGraph, weights: Sequence[float], jumps: Collection[int]
 ) -> MixedPlan:
     """Place counters on edges and in blocks; the code of the edges `jumps` would need a jump."""
     # With each block as an edge from its top to its end, a placement is a set of edges of this
@@ -133,11 +110,11 @@ def plan_mixed(
     # optimal placement, where an edge weighs what its counter would execute: an increment, and the
     # jump that its place may need.
     needing = frozenset(jumps)
-    reached = depth_first(cfg).reached
+    reached = s.depth_first(cfg).reached
     ends = [(_end(cfg, edge.source), edge.target) for edge in cfg.edges]
     ends += [(block.id, _end(cfg, block.id)) for block in cfg.blocks]
     sources = [*(edge.source for edge in cfg.edges), *(block.id for block in cfg.blocks)]
-    tree = maximum_spanning_tree(
+    tree = s.maximum_spanning_tree(
         cfg.vertex_count + len(cfg.blocks),
         ends,
         _costs(cfg, weights, needing),
@@ -146,46 +123,46 @@ def plan_mixed(
     )
     chords = tree.chords
     edges = [chord for chord in chords if chord < len(cfg.edges)]
-    plan = counter_plan(edges, [chord - len(cfg.edges) for chord in chords[len(edges) :]])
+    plan = s.counter_plan(edges, [chord - len(cfg.edges) for chord in chords[len(edges) :]])
     return MixedPlan(cfg, plan, tuple(weights), tree, needing)
 
 
-def _end(cfg: ControlFlowGraph, vertex: int) -> int:
+def _end(cfg: s.ControlFlowGraph, vertex: int) -> int:
     """Return the vertex that is the end of a block; ENTRY and EXIT are their own."""
     return vertex if vertex >= cfg.entry else cfg.vertex_count + vertex
 
 
 def _costs(
-    cfg: ControlFlowGraph, weights: Sequence[float], jumps: frozenset[int]
+    cfg: s.ControlFlowGraph, weights: Sequence[float], jumps: frozenset[int]
 ) -> tuple[float, ...]:
     """Return what counters would execute: on the edges, then in the blocks."""
     on_edges = ((INCREMENT + (edge in jumps)) * weight for edge, weight in enumerate(weights))
-    in_blocks = (INCREMENT * weight for weight in block_weights(cfg, weights))
+    in_blocks = (INCREMENT * weight for weight in s.block_weights(cfg, weights))
     return (*on_edges, *in_blocks)
 
 
-def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> EdgePlan:
+def plan_qpt2(cfg: s.ControlFlowGraph, *, weights: Sequence[float] | None = None) -> EdgePlan:
     """Plan edge profiling of `cfg`; `weights` by edge id, None for BL94's heuristic."""
-    edge_weights = given_weights(cfg, weights)
-    tree = edge_tree(cfg, edge_weights)
-    return EdgePlan(cfg, counter_plan(tree.chords), edge_weights, tree)
+    edge_weights = s.given_weights(cfg, weights)
+    tree = s.edge_tree(cfg, edge_weights)
+    return EdgePlan(cfg, s.counter_plan(tree.chords), edge_weights, tree)
 
 
-class VertexPlan(BasicPlan, frozen=True):
+class VertexPlan(s.BasicPlan, frozen=True):
     """Counters in blocks: in each (redundant), or in the fewest that tell the others' counts."""
 
     counted: tuple[int, ...]  # Blocks with counters: counter k of the plan is in the k-th.
     # How the other blocks' counts follow; None where every block that can execute is counted.
     flow: VertexFlow | None
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the block counts, and the edge counts where these determine them."""
         if self.flow is not None:
             blocks = self.flow.block_counts(counters.events, counters.early)
         else:
-            blocks = tuple(counts_at(len(self.cfg.blocks), self.counted, counters.events))
-        edges = edges_from_blocks(self.cfg, depth_first(self.cfg), blocks, counters.early)
-        return Reading(edges=edges, blocks=blocks)
+            blocks = tuple(s.counts_at(len(self.cfg.blocks), self.counted, counters.events))
+        edges = edges_from_blocks(self.cfg, s.depth_first(self.cfg), blocks, counters.early)
+        return s.Reading(edges=edges, blocks=blocks)
 
     def describe(self) -> dict[str, Any]:
         return {"counted_blocks": [str(self.cfg.name_of(block)) for block in self.counted]}
@@ -194,9 +171,9 @@ class VertexPlan(BasicPlan, frozen=True):
         """Check the tree and that the plan counts its blocks and nothing else."""
         if self.flow is not None:
             self.flow.tree.validate()
-            self.flow.tree.validate_maximum(block_weights(self.cfg, self.weights))
+            self.flow.tree.validate_maximum(s.block_weights(self.cfg, self.weights))
             assert self.counted == self.flow.counted, "the counted blocks are not the chords"
-        assert self.plan == counter_plan(blocks=self.counted), "the plan counts other blocks"
+        assert self.plan == s.counter_plan(blocks=self.counted), "the plan counts other blocks"
 
 
 class EdgeHeuristicPlan(EdgePlan, frozen=True):
@@ -209,29 +186,29 @@ class EdgeHeuristicPlan(EdgePlan, frozen=True):
         """Edges with counters: counter k of the plan is on edge `counted[k]`."""
         return tuple(chord for chord in self.tree.chords if chord not in self.removed)
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the block counts as BL94 figure 8 does, and edge counts if all are determined."""
         # Chords without counters are taken to be never crossed. Other edges' counts may then be
         # wrong, even negative, but their sums at a block are right.
         chords = dict.fromkeys(self.removed, 0)
         chords.update(zip(self.counted, counters.events, strict=True))
-        edges = propagate(self.cfg, self.tree, chords, counters.early)
-        blocks = block_counts(self.cfg, edges)
-        return Reading(edges=None if self.removed else edges, blocks=blocks)
+        edges = s.propagate(self.cfg, self.tree, chords, counters.early)
+        blocks = s.block_counts(self.cfg, edges)
+        return s.Reading(edges=None if self.removed else edges, blocks=blocks)
 
     def describe(self) -> dict[str, Any]:
         counted = {"counted_edges": list(self.counted), "removed_counters": list(self.removed)}
-        return describe_tree(self.tree) | counted
+        return s.describe_tree(self.tree) | counted
 
     def validate(self) -> None:
         self.tree.validate()
         self.tree.validate_maximum(self.weights)
         assert set(self.removed) <= set(self.tree.chords), "tree edges are taken for chords"
-        assert self.plan == counter_plan(self.counted), _OTHER_EDGES
+        assert self.plan == s.counter_plan(self.counted), _OTHER_EDGES
 
 
 def plan_qpt(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     *,
     placement: VertexPlacement,
     weights: Sequence[float] | None = None,
@@ -246,17 +223,17 @@ def plan_qpt(
     edge_weights, tree = edge_plan.weights, edge_plan.tree
     if placement is VertexPlacement.EDGE_HEURISTIC:
         removed = removable(tree, edge_weights)
-        plan = counter_plan([chord for chord in tree.chords if chord not in removed])
+        plan = s.counter_plan([chord for chord in tree.chords if chord not in removed])
         return EdgeHeuristicPlan(cfg, plan, edge_weights, tree, removed)
     if placement is VertexPlacement.MIXED:
         return plan_mixed(cfg, edge_weights, jumping(cfg) if jumps is None else jumps)
-    dfs = depth_first(cfg)
+    dfs = s.depth_first(cfg)
     if placement is VertexPlacement.VERTEX_OPTIMAL:
         flow = vertex_flow(cfg, dfs, edge_weights)
-        plan = counter_plan(blocks=flow.counted)
+        plan = s.counter_plan(blocks=flow.counted)
         return VertexPlan(cfg, plan, edge_weights, flow.counted, flow)
     every = tuple(block.id for block in cfg.blocks if block.id in dfs.reached)
-    return VertexPlan(cfg, counter_plan(blocks=every), edge_weights, every, None)
+    return VertexPlan(cfg, s.counter_plan(blocks=every), edge_weights, every, None)
 
 
 # A plan of the contracted graph becomes one of the routine: a counter on an edge is on the same
@@ -265,13 +242,13 @@ def plan_qpt(
 class MergedPlan(Struct, frozen=True):
     """A plan for the blocks of BL94."""
 
-    contraction: Contraction  # The routine and its contracted graph
+    contraction: s.Contraction  # The routine and its contracted graph
     # The plan of the contracted graph; its counters have the same numbers.
     inner: EdgePlan | VertexPlan | MixedPlan
-    plan: InstrumentationPlan  # The same actions on the edges and blocks of the routine
+    plan: s.InstrumentationPlan  # The same actions on the edges and blocks of the routine
 
     @property
-    def cfg(self) -> ControlFlowGraph:
+    def cfg(self) -> s.ControlFlowGraph:
         """The routine."""
         return self.contraction.cfg
 
@@ -280,7 +257,7 @@ class MergedPlan(Struct, frozen=True):
         """The edge weights that guided the placement, by edge id of the routine."""
         return self.contraction.edge_counts(self.inner.weights, dead=0.0)
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the counts of the contracted graph, and from them those of the routine."""
         early = counters.early
         reading = self.inner.read(replace(counters, early=self.contraction.early(early)))
@@ -288,7 +265,7 @@ class MergedPlan(Struct, frozen=True):
         if edges is not None:
             edges = self.contraction.edge_counts(edges, early)
         if blocks is not None and edges is not None:
-            blocks = block_counts(self.cfg, edges)
+            blocks = s.block_counts(self.cfg, edges)
         elif blocks is not None:
             blocks = self.contraction.block_counts([n for n in blocks if n is not None], early)
         return replace(reading, edges=edges, blocks=blocks)
@@ -316,7 +293,7 @@ class MergedPlan(Struct, frozen=True):
         assert self.plan == lift(self.contraction, self.inner.plan), "other actions than planned"
 
 
-def lift(contraction: Contraction, plan: InstrumentationPlan) -> InstrumentationPlan:
+def lift(contraction: s.Contraction, plan: s.InstrumentationPlan) -> s.InstrumentationPlan:
     """Return a plan of the contracted graph as one of the routine."""
     assert not plan.block_ends, "a counter at the end of a block counts no early ends"
     return replace(
@@ -327,7 +304,7 @@ def lift(contraction: Contraction, plan: InstrumentationPlan) -> Instrumentation
 
 
 def make_plan(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     placement: VertexPlacement,
     blocks: BlockBasis,
     weights: Sequence[float] | None = None,
@@ -335,7 +312,7 @@ def make_plan(
     """Plan as `plan_qpt`, for the blocks that `blocks` chooses; `weights` by edge id of `cfg`."""
     if blocks is BlockBasis.SPLIT:
         return plan_qpt(cfg, placement=placement, weights=weights)
-    contraction = contract(cfg, blocks is BlockBasis.FOLDED)
+    contraction = s.contract(cfg, blocks is BlockBasis.FOLDED)
     kept = None if weights is None else contraction.weights(weights)
     there: list[int] = []
     if placement is VertexPlacement.MIXED:
@@ -345,8 +322,8 @@ def make_plan(
     return MergedPlan(contraction, inner, lift(contraction, inner.plan))
 
 
-def jumping(cfg: ControlFlowGraph) -> frozenset[int]:
+def jumping(cfg: s.ControlFlowGraph) -> frozenset[int]:
     """Return the edges whose code needs a jump, as far as the graph alone tells (BL94 6.3)."""
-    context = RoutineContext.free()
-    places = (find_place(cfg, edge.id, context) for edge in cfg.edges)
-    return frozenset(edge for edge, place in enumerate(places) if place.where is Where.STUB)
+    context = s.RoutineContext.free()
+    places = (s.find_place(cfg, edge.id, context) for edge in cfg.edges)
+    return frozenset(edge for edge, place in enumerate(places) if place.where is s.Where.STUB)

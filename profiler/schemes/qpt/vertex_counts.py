@@ -14,25 +14,17 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.flow import counts_at, early_supply, rooted_edges, solve_tree
-from simprof.profiler.graphs.loops import DepthFirst
-from simprof.profiler.graphs.spanning import (
-    SpanningTree,
-    block_weights,
-    find_root,
-    maximum_spanning_tree,
-)
+from simprof import schemes as s
 
 
 class VertexFlow(Struct, frozen=True):
     """The reduced graph of a routine, and a spanning tree of it."""
 
-    cfg: ControlFlowGraph  # The routine
+    cfg: s.ControlFlowGraph  # The routine
     # Spanning tree of the reduced graph: edge b is block b, vertices are the classes. ENTRY and
     # EXIT execute equally often and are one edge, the root edge, unless it is a loop. Blocks that
     # cannot execute are excluded.
-    tree: SpanningTree
+    tree: s.SpanningTree
     exit_class: int  # The class of EXIT
 
     @property
@@ -45,21 +37,21 @@ class VertexFlow(Struct, frozen=True):
         that ended early in it, and so did not go on to its successors.
         """
         ended = ((self.tree.target[block], count) for block, count in early.items())
-        counts = counts_at(len(self.cfg.blocks), self.counted, counters)
-        supply = early_supply(self.tree.vertex_count, ended, self.exit_class)
-        return tuple(solve_tree(self.tree, counts, supply))
+        counts = s.counts_at(len(self.cfg.blocks), self.counted, counters)
+        supply = s.early_supply(self.tree.vertex_count, ended, self.exit_class)
+        return tuple(s.solve_tree(self.tree, counts, supply))
 
 
-def vertex_flow(cfg: ControlFlowGraph, dfs: DepthFirst, weights: Sequence[float]) -> VertexFlow:
+def vertex_flow(cfg: s.ControlFlowGraph, dfs: s.DepthFirst, weights: Sequence[float]) -> VertexFlow:
     """Find the cheapest blocks to count; `weights` by edge id."""
     classes = _Classes(cfg, dfs)
     ends = [classes.ends(block.id) for block in cfg.blocks]
     root = (classes.of(cfg.exit), classes.ends(cfg.entry)[1])
     dead = [block.id for block in cfg.blocks if block.id not in dfs.reached]
-    tree = maximum_spanning_tree(
+    tree = s.maximum_spanning_tree(
         2 * cfg.vertex_count,
         ends,
-        block_weights(cfg, weights),
+        s.block_weights(cfg, weights),
         root if root[0] != root[1] else None,
         dead,
     )
@@ -69,7 +61,7 @@ def vertex_flow(cfg: ControlFlowGraph, dfs: DepthFirst, weights: Sequence[float]
 class _Classes:
     """The classes of the reached vertices, each named by one of its members."""
 
-    def __init__(self, cfg: ControlFlowGraph, dfs: DepthFirst) -> None:
+    def __init__(self, cfg: s.ControlFlowGraph, dfs: s.DepthFirst) -> None:
         self._cfg = cfg
         self._parent = list(range(cfg.vertex_count))
         for vertex in dfs.preorder:
@@ -79,7 +71,7 @@ class _Classes:
 
     def of(self, vertex: int) -> int:
         """The class of a vertex."""
-        return find_root(self._parent, vertex)
+        return s.find_root(self._parent, vertex)
 
     def ends(self, vertex: int) -> tuple[int, int]:
         """The class of a vertex, and that of its successors."""
@@ -90,7 +82,7 @@ class _Classes:
         return self.of(vertex), self.of(self._cfg.edges[out[0]].target) if out else behind
 
 
-def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
+def removable(tree: s.SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
     """Return chords of a maximum spanning tree of the control-flow graph, with EXIT -> ENTRY, that
     need no counter if only blocks are to be counted.
     """
@@ -116,11 +108,11 @@ def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
 class _Upward:
     """A spanning tree's edges from each vertex towards its root."""
 
-    def __init__(self, tree: SpanningTree) -> None:
+    def __init__(self, tree: s.SpanningTree) -> None:
         self._tree = tree
         self._parent: dict[int, tuple[int, bool]] = {}  # vertex -> parent, edge leads up
         self._depth = dict.fromkeys(range(tree.vertex_count), 0)
-        for vertex, _, parent, direction in rooted_edges(tree):
+        for vertex, _, parent, direction in s.rooted_edges(tree):
             self._depth[vertex] = self._depth[parent] + 1
             self._parent[vertex] = parent, direction > 0
 
@@ -143,7 +135,7 @@ class _Upward:
 
 
 def edges_from_blocks(
-    cfg: ControlFlowGraph, dfs: DepthFirst, blocks: Sequence[int], early: Mapping[int, int]
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, blocks: Sequence[int], early: Mapping[int, int]
 ) -> tuple[int, ...] | None:
     """Derive the count of every edge from the executions, and the activations that ended early, of
     all blocks; None where they do not tell.
@@ -153,12 +145,12 @@ def edges_from_blocks(
     apart = cfg.vertex_count
     live = [edge for edge in cfg.edges if edge.source in dfs.reached]
     ends = [(edge.source, edge.target + (apart if edge.target < cfg.entry else 0)) for edge in live]
-    tree = maximum_spanning_tree(2 * apart, ends, [0.0] * len(live), (cfg.exit, cfg.entry))
+    tree = s.maximum_spanning_tree(2 * apart, ends, [0.0] * len(live), (cfg.exit, cfg.entry))
     if tree.chords:
         return None
-    supply = early_supply(tree.vertex_count, early.items(), cfg.exit)
+    supply = s.early_supply(tree.vertex_count, early.items(), cfg.exit)
     for block, count in enumerate(blocks):
         supply[block] += count
         supply[apart + block] -= count
-    solved = solve_tree(tree, [0] * len(live), supply)
-    return tuple(counts_at(len(cfg.edges), (edge.id for edge in live), solved))
+    solved = s.solve_tree(tree, [0] * len(live), supply)
+    return tuple(s.counts_at(len(cfg.edges), (edge.id for edge in live), solved))

@@ -14,12 +14,7 @@ On V8 a branch needs `cmp` before it, on V8+ a copy of the register without its 
 
 from __future__ import annotations
 
-from simprof.profiler.code.snippet_parts import Generator, Needs
-from simprof.profiler.code.snippets_paths import count_needs, count_path
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import Action, CountPath
-from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.sampling.actions import (
     BURST,
     UNSAMPLED,
@@ -29,14 +24,12 @@ from simprof.profiler.schemes.sampling.actions import (
     CountSample,
     SamplePath,
 )
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
+from simprof.schemes import asm
 
-R = Register
+R = s.Register
 
 
-def count_down(writer: Writer, first: int = 0) -> tuple[Register, Register, int]:
+def count_down(writer: s.Writer, first: int = 0) -> tuple[s.Register, s.Register, int]:
     """Write `--word`; return the registers of its page and of its value, and its place there.
 
     Takes temporaries `first` and the next one.
@@ -52,7 +45,7 @@ def count_down(writer: Writer, first: int = 0) -> tuple[Register, Register, int]
     return base, left, word & 0x3FF
 
 
-def begin_path(writer: Writer, action: ChoosePath) -> None:
+def begin_path(writer: s.Writer, action: ChoosePath) -> None:
     """Write the check, the setting of the register, and that for samples."""
     writer.set_path(UNSAMPLED)
     base, left, word = count_down(writer)
@@ -65,31 +58,31 @@ def begin_path(writer: Writer, action: ChoosePath) -> None:
     writer.conditional("lez", left, sample, spare=2)
 
 
-def add_to_sample(writer: Writer, action: AddToSample) -> None:
+def add_to_sample(writer: s.Writer, action: AddToSample) -> None:
     """Write the increment behind a test of the register's sign."""
     register = writer.fetch(0, 0)
     writer.conditional("gez", register, lambda: writer.add_path(action.constant), spare=1)
 
 
-def count_sample(writer: Writer, action: CountSample) -> None:
+def count_sample(writer: s.Writer, action: CountSample) -> None:
     """Write what `pp` does behind a test of the register's sign."""
     register = writer.fetch(0, 0)
-    writer.conditional("gez", register, lambda: count_path(writer, action), spare=1)
+    writer.conditional("gez", register, lambda: s.count_path(writer, action), spare=1)
 
 
-def sample_path(writer: Writer, action: SamplePath) -> None:
+def sample_path(writer: s.Writer, action: SamplePath) -> None:
     """Write the check, and for samples the choice of the next one and what `pp` does."""
     base, left, word = count_down(writer)
 
     def sample() -> None:
         _choose_next(writer, action, (base, left, word))
-        count_path(writer, action)
+        s.count_path(writer, action)
 
     writer.conditional("lez", left, sample, spare=2)
 
 
 def _choose_next(
-    writer: Writer, action: SamplePath, counted: tuple[Register, Register, int]
+    writer: s.Writer, action: SamplePath, counted: tuple[s.Register, s.Register, int]
 ) -> None:
     """Write `word = ++burst < samples ? stride : tick`, and `burst = 0` in the latter case.
 
@@ -120,19 +113,19 @@ def _choose_next(
     writer.emit(asm.arithmetic("add", taken, value, value), asm.store("st", value, base, word))
 
 
-def needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
+def needs(action: s.Action, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
     """What the code of an action of these modes needs."""
-    clobbers: tuple[Register, ...] = ()
-    if isinstance(action, CountPath):
-        clobbers = count_needs(action, table, machine).clobbers
-    return Needs(path=True, clobbers=clobbers, conditions=machine is MachineKind.SPARCV8)
+    clobbers: tuple[s.Register, ...] = ()
+    if isinstance(action, s.CountPath):
+        clobbers = s.count_needs(action, table, machine).clobbers
+    return s.Needs(path=True, clobbers=clobbers, conditions=machine is s.MachineKind.SPARCV8)
 
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators={
-        ChoosePath: Generator(begin_path, needs),
-        AddToSample: Generator(add_to_sample, needs),
-        CountSample: Generator(count_sample, needs),
-        SamplePath: Generator(sample_path, needs),
+        ChoosePath: s.Generator(begin_path, needs),
+        AddToSample: s.Generator(add_to_sample, needs),
+        CountSample: s.Generator(count_sample, needs),
+        SamplePath: s.Generator(sample_path, needs),
     },
 )

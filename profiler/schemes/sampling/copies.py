@@ -15,77 +15,65 @@ sample                            ... `sample = interval`; `r = c`; `ba` to the 
 
 from __future__ import annotations
 
-from simprof.profiler.code.snippet_parts import Generator
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import (
-    Action,
-    AddRegister,
-    CountPath,
-    Execution,
-    Landing,
-    NoCode,
-    RegisterEffect,
-)
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.sampling.actions import UNSAMPLED, WORD, ChoosePath
 from simprof.profiler.schemes.sampling.code import count_down, needs
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
+from simprof.schemes import asm
 
-_NOTHING = NoCode()
+_NOTHING = s.NoCode()
 
 
 class EnterPath(ChoosePath, frozen=True):
     """Where an activation begins: only in the first copy."""
 
     @property
-    def bodies(self) -> tuple[Action, Action]:
+    def bodies(self) -> tuple[s.Action, s.Action]:
         """See `Action`."""
-        return CheckInFirst(self.constant, self.interval), Landing()
+        return CheckInFirst(self.constant, self.interval), s.Landing()
 
 
 class NextPath(ChoosePath, frozen=True):
     """Where a path ends and the next one begins."""
 
     @property
-    def bodies(self) -> tuple[Action, Action]:
+    def bodies(self) -> tuple[s.Action, s.Action]:
         """See `Action`."""
         return CheckInFirst(self.constant, self.interval), CheckInSecond(
             self.constant, self.interval
         )
 
 
-class InCopy(Action, frozen=True):
+class InCopy(s.Action, frozen=True):
     """What is done in the second copy only."""
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: s.Execution) -> None:
         """See `Action`."""
         if execution.in_copy:
             super().execute(execution)
 
 
-class AddInCopy(InCopy, AddRegister, frozen=True):
+class AddInCopy(InCopy, s.AddRegister, frozen=True):
     """`r+=constant` in the second copy."""
 
     @property
-    def bodies(self) -> tuple[Action, Action]:
+    def bodies(self) -> tuple[s.Action, s.Action]:
         """See `Action`."""
-        return _NOTHING, AddRegister(self.constant)
+        return _NOTHING, s.AddRegister(self.constant)
 
 
-class CountInCopy(InCopy, CountPath, frozen=True):
+class CountInCopy(InCopy, s.CountPath, frozen=True):
     """`count[r + constant]++` in the second copy: a path ends."""
 
     @property
-    def bodies(self) -> tuple[Action, Action]:
+    def bodies(self) -> tuple[s.Action, s.Action]:
         """See `Action`."""
-        return _NOTHING, CountPath(self.constant, self.on_back_edge)
+        return _NOTHING, s.CountPath(self.constant, self.on_back_edge)
 
 
-class CheckInFirst(Action, frozen=True):
+class CheckInFirst(s.Action, frozen=True):
     """The code of a path's beginning in the first copy."""
 
-    effect = RegisterEffect.DEFINES
+    effect = s.RegisterEffect.DEFINES
     changes_copy = True
 
     constant: int
@@ -105,7 +93,7 @@ class CheckInSecond(CheckInFirst, frozen=True):
         )
 
 
-def check(writer: Writer, action: CheckInFirst) -> None:
+def check(writer: s.Writer, action: CheckInFirst) -> None:
     """Write the check of the first copy."""
     base, left, word = count_down(writer)
 
@@ -116,7 +104,7 @@ def check(writer: Writer, action: CheckInFirst) -> None:
     writer.conditional("lez", left, sample, spare=2)
 
 
-def check_again(writer: Writer, action: CheckInSecond) -> None:
+def check_again(writer: s.Writer, action: CheckInSecond) -> None:
     """Write the check of the second copy."""
     base, left, word = count_down(writer)
 
@@ -126,15 +114,17 @@ def check_again(writer: Writer, action: CheckInSecond) -> None:
     writer.conditional("lez", left, sample, spare=2, otherwise=writer.leave)
 
 
-def _begin(writer: Writer, action: CheckInFirst, base: Register, left: Register, word: int) -> None:
+def _begin(
+    writer: s.Writer, action: CheckInFirst, base: s.Register, left: s.Register, word: int
+) -> None:
     writer.constant(action.interval, left)
     writer.emit(asm.store("st", left, base, word))
     writer.set_path(writer.access.offset + writer.access.scale * action.constant)
 
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators={
-        CheckInFirst: Generator(check, needs),
-        CheckInSecond: Generator(check_again, needs),
+        CheckInFirst: s.Generator(check, needs),
+        CheckInSecond: s.Generator(check_again, needs),
     },
 )

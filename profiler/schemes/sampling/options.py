@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from simprof.profiler.schemes.definition import SchemeOption, flag
+from simprof import schemes as s
 
-MOST = (1 << 15) - 1  # of what a burst of samples has (`plan.actions.Burst`)
+MOST = (1 << 15) - 1  # of what a burst of samples has (`Burst`)
 
 
-def _number(name: str, default: int, help: str, what: str, most: int) -> SchemeOption:
+def _number(name: str, default: int, help: str, what: str, most: int) -> s.SchemeOption:
     hint = f"give a whole number of {what} from 1 to {most:,}"
-    return SchemeOption(name, int, default, help, hint, metavar="N", least=1, greatest=most)
+    return s.SchemeOption(name, int, default, help, hint, metavar="N", least=1, greatest=most)
 
 
 INTERVAL = _number("interval", 100, "count one path of so many.", "paths", 1 << 30)
-DUPLICATED = flag(
+DUPLICATED = s.flag(
     "duplicated",
     "execute samples in a second copy of the routine, which alone has the code that counts; the "
     "first one has checks only.",

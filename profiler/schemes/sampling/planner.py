@@ -9,7 +9,7 @@ Terms
 sample
     A path that is counted. `sampled` decides about a path where it begins, `pep` where it ends.
 smart numbering
-    The most frequent edge out of each vertex has value 0 (`numbering.number_by_weight`): the most
+    The most frequent edge out of each vertex has value 0 (`number_by_weight`): the most
     frequent paths execute no additions.
 header
     The target of a back edge. Paths of `pep` end wherever a header is entered, and at EXIT.
@@ -21,23 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag, make_dag
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import (
-    TOTAL_LIMIT,
-    PathNumbering,
-    find_cut_edges,
-    number_by_weight,
-)
-from simprof.profiler.graphs.paths import PathEnd, PathRecord, path_record, truncated_dag
-from simprof.profiler.graphs.spanning import given_weights
-from simprof.profiler.plan.actions import Action, AddRegister, SetRegister
-from simprof.profiler.plan.decoders import Reading, RoutineCounters
-from simprof.profiler.plan.path_plan import PathCountingPlan
-from simprof.profiler.plan.placement import choose_table
-from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.definition import PlanOrder
+from simprof import schemes as s
 from simprof.profiler.schemes.sampling.actions import (
     BURST,
     WORD,
@@ -52,13 +36,12 @@ from simprof.profiler.schemes.sampling.copies import (
     EnterPath,
     NextPath,
 )
-from simprof.profiler.schemes.static import by_edge, dummy, num_paths
 
 
-class SamplingPlan(PathCountingPlan, frozen=True, kw_only=True):
+class SamplingPlan(s.PathCountingPlan, frozen=True, kw_only=True):
     """Sampled paths of one routine."""
 
-    numbering: PathNumbering
+    numbering: s.PathNumbering
 
     @property
     def blocks_of_all_paths(self) -> int | None:
@@ -69,11 +52,11 @@ class SamplingPlan(PathCountingPlan, frozen=True, kw_only=True):
         """Return `static` of `simprof explain`."""
         numbering, real = self.numbering, [self.dag.real.get(edge.id) for edge in self.cfg.edges]
         return {
-            "num_paths": num_paths(self.cfg, numbering.num_paths),
-            "values": by_edge(real, numbering.values),
+            "num_paths": s.by_block(self.cfg, numbering.num_paths),
+            "values": s.by_edge(real, numbering.values),
             "order": numbering.rule.value,
             "dummy_edges": [
-                dummy(self.cfg, edge) | {"value": numbering.values[edge.id]}
+                s.describe_dummy(self.cfg, edge) | {"value": numbering.values[edge.id]}
                 for edge in self.dag.dummies
             ],
         }
@@ -87,16 +70,16 @@ class SamplingPlan(PathCountingPlan, frozen=True, kw_only=True):
 class SampledPlan(SamplingPlan, frozen=True, kw_only=True):
     """Sampled paths of `sampled`."""
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Tell how often each path was sampled, and which samples never ended (EPP 3.6)."""
         # Loops of one block end no path, and nothing tells how often they were executed: so counts
         # of edges do not follow.
-        partial: Counter[PathRecord] = Counter()
+        partial: Counter[s.PathRecord] = Counter()
         for end in counters.unfinished:
             if end.registers[0] >= 0:
                 begun = self.numbering.decode_prefix(end.registers[0], end.block)
-                partial[path_record(self.dag, begun, partial=True)] += end.count
-        return Reading(None, paths=counters.finished_paths, partial=partial)
+                partial[s.path_record(self.dag, begun, partial=True)] += end.count
+        return s.Reading(None, paths=counters.finished_paths, partial=partial)
 
 
 class PepPlan(SamplingPlan, frozen=True, kw_only=True):
@@ -107,18 +90,18 @@ class PepPlan(SamplingPlan, frozen=True, kw_only=True):
         """Edges at which paths end: those into loop headers, self-loops among them."""
         return self.dag.removed
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Tell how often each path was sampled, and estimate edges from that.
 
         A path that never ended is no sample.
         """
         paths = counters.finished_paths
         records = [(self.decode(number), count) for number, count in paths.items()]
-        return Reading(sampled_edges(self.dag, records, self.weights), paths=paths)
+        return s.Reading(sampled_edges(self.dag, records, self.weights), paths=paths)
 
 
 def sampled_edges(
-    dag: Dag, paths: Iterable[tuple[PathRecord, int]], weights: tuple[float, ...]
+    dag: s.Dag, paths: Iterable[tuple[s.PathRecord, int]], weights: tuple[float, ...]
 ) -> tuple[int, ...]:
     """Return how often sampled paths executed each edge, those that ended them included.
 
@@ -130,7 +113,7 @@ def sampled_edges(
     for record, count in paths:
         for edge in record.edges:
             counts[edge] += count
-        if record.end in (PathEnd.LOOP, PathEnd.CUT):
+        if record.end in (s.PathEnd.LOOP, s.PathEnd.CUT):
             ended[record.blocks[-1]] += count
     for block, count in ended.items():
         ways = dag.stood_for(dag.exit_dummy[block]) or ()
@@ -143,15 +126,15 @@ def sampled_edges(
     return tuple(counts)
 
 
-def plan_sampled(order: PlanOrder, interval: int, duplicated: bool = False) -> SampledPlan:
+def plan_sampled(order: s.PlanOrder, interval: int, duplicated: bool = False) -> SampledPlan:
     """Plan one routine under `sampled`: a path is counted if the guard where it begins says so.
 
     `duplicated`: In a second copy of the routine's blocks.
     """
-    cfg, weights = order.cfg, given_weights(order.cfg, order.weights)
-    dfs = depth_first(cfg)
-    dag = truncated_dag(cfg, dfs, order.options.path_limit, TOTAL_LIMIT)
-    numbering = number_by_weight(dag, weights)
+    cfg, weights = order.cfg, s.given_weights(order.cfg, order.weights)
+    dfs = s.depth_first(cfg)
+    dag = s.truncated_dag(cfg, dfs, order.options.path_limit, s.TOTAL_LIMIT)
+    numbering = s.number_by_weight(dag, weights)
     enter, begin, add, count = (
         (EnterPath, NextPath, AddInCopy, CountInCopy)
         if duplicated
@@ -163,18 +146,18 @@ def plan_sampled(order: PlanOrder, interval: int, duplicated: bool = False) -> S
     return SampledPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
 
 
-def plan_pep(order: PlanOrder, tick: int, samples: int, stride: int) -> PepPlan:
+def plan_pep(order: s.PlanOrder, tick: int, samples: int, stride: int) -> PepPlan:
     """Plan one routine under `pep`: the register is computed along all paths, and read at the ends
     of some.
     """
-    cfg, weights = order.cfg, given_weights(order.cfg, order.weights)
+    cfg, weights = order.cfg, s.given_weights(order.cfg, order.weights)
     dag = header_dag(cfg, order.options.path_limit)
-    numbering = number_by_weight(dag, weights)
+    numbering = s.number_by_weight(dag, weights)
 
     def end(value: int, on_back_edge: bool) -> SamplePath:
         return SamplePath(value, on_back_edge, tick, samples, stride)
 
-    actions = _actions(numbering, Along(SetRegister, SetRegister, AddRegister, end))
+    actions = _actions(numbering, Along(s.SetRegister, s.SetRegister, s.AddRegister, end))
     plan = _instrumentation(actions, numbering, order.table, (WORD, BURST))
     return PepPlan(cfg=cfg, plan=plan, weights=weights, dag=dag, numbering=numbering)
 
@@ -182,16 +165,16 @@ def plan_pep(order: PlanOrder, tick: int, samples: int, stride: int) -> PepPlan:
 class Along(NamedTuple):
     """What makes the actions along a path, of their constants."""
 
-    enter: Callable[[int], Action]  # Where an activation begins, and its first path
-    begin: Callable[[int], Action]  # Where another path begins
-    add: Callable[[int], Action]
-    end: Callable[[int, bool], Action]  # The last: whether on a back edge
+    enter: Callable[[int], s.Action]  # Where an activation begins, and its first path
+    begin: Callable[[int], s.Action]  # Where another path begins
+    add: Callable[[int], s.Action]
+    end: Callable[[int, bool], s.Action]  # The last: whether on a back edge
 
 
-def _actions(numbering: PathNumbering, along: Along) -> dict[int, tuple[Action, ...]]:
+def _actions(numbering: s.PathNumbering, along: Along) -> dict[int, tuple[s.Action, ...]]:
     """Return what is done on each edge whose value stays there."""
     dag, values = numbering.dag, numbering.values
-    cfg, actions = dag.cfg, dict[int, tuple[Action, ...]]()
+    cfg, actions = dag.cfg, dict[int, tuple[s.Action, ...]]()
     for edge, real in dag.real.items():
         value = values[real]
         if cfg.edges[edge].source == cfg.entry:
@@ -207,11 +190,11 @@ def _actions(numbering: PathNumbering, along: Along) -> dict[int, tuple[Action, 
     return actions
 
 
-def header_dag(cfg: ControlFlowGraph, path_limit: int | None) -> Dag:
+def header_dag(cfg: s.ControlFlowGraph, path_limit: int | None) -> s.Dag:
     """Return the acyclic graph of `cfg` whose paths end at loop headers, loops of one block
     included; cut where too many paths lead (EPP 5.3).
     """
-    dfs = depth_first(cfg)
+    dfs = s.depth_first(cfg)
     headers = {cfg.edges[edge].target for edge in dfs.back_edges}
     # An activation that begins at a header has executed nothing yet: no path ends there.
     cuts = {
@@ -220,22 +203,22 @@ def header_dag(cfg: ControlFlowGraph, path_limit: int | None) -> Dag:
         for edge in cfg.in_edges[header]
         if cfg.edges[edge].source in dfs.reached and cfg.edges[edge].source != cfg.entry
     } - dfs.back_edges
-    dag = make_dag(cfg, dfs, cuts, dfs.self_loops)
-    more = find_cut_edges(dag, path_limit, TOTAL_LIMIT)
-    return make_dag(cfg, dfs, cuts.union(more), dfs.self_loops) if more else dag
+    dag = s.make_dag(cfg, dfs, cuts, dfs.self_loops)
+    more = s.find_cut_edges(dag, path_limit, s.TOTAL_LIMIT)
+    return s.make_dag(cfg, dfs, cuts.union(more), dfs.self_loops) if more else dag
 
 
 def _instrumentation(
-    actions: Mapping[int, tuple[Action, ...]],
-    numbering: PathNumbering,
-    forced: CounterTable | None,
+    actions: Mapping[int, tuple[s.Action, ...]],
+    numbering: s.PathNumbering,
+    forced: s.CounterTable | None,
     words: tuple[str, ...],
     duplicated: bool = False,
-) -> InstrumentationPlan:
+) -> s.InstrumentationPlan:
     # Where the register's sign says whether a path is a sample, it holds numbers, not addresses.
     wasteful = None if duplicated else False
-    table, addressing = choose_table(max(numbering.values, default=0), forced, wasteful)
-    size = numbering.total if table is CounterTable.ARRAY else 0
-    return InstrumentationPlan(
+    table, addressing = s.choose_table(max(numbering.values, default=0), forced, wasteful)
+    size = numbering.total if table is s.CounterTable.ARRAY else 0
+    return s.InstrumentationPlan(
         actions, True, table, size, addressing, words=words, is_duplicated=duplicated
     )

@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.request.request import OptionValue
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PLANNING,
-    REGISTERS,
-    Loss,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    SchemeOption,
-    flag,
-    percentage,
-    registers_of_paths,
-)
-from simprof.simulator.errors import UsageError
+from simprof import schemes as s
 
-COLD = percentage(
+COLD = s.percentage(
     name="cold",
     default=5.0,  # TPP(5, 15): "a good trade-off between accuracy and overhead" (TPP 5.1)
     help="percentage of its source's executions below which an edge is cold.",
@@ -30,12 +14,12 @@ COLD = percentage(
 )
 
 
-def _loop_fallback(options: Mapping[str, OptionValue]) -> OptionValue:
+def _loop_fallback(options: Mapping[str, s.OptionValue]) -> s.OptionValue:
     """`tpp:cold=0` alone removes nothing, loops' entries included: the paths are those of `pp`."""
     return LOOP.default if options["cold"] else 0.0
 
 
-LOOP = percentage(
+LOOP = s.percentage(
     name="loop",
     default=15.0,
     help="percentage of its head's executions below which entries disconnect a loop.",
@@ -43,26 +27,26 @@ LOOP = percentage(
     default_text="15; 0 if cold=0",
     fallback=_loop_fallback,
 )
-COLD_ALWAYS = flag(
+COLD_ALWAYS = s.flag(
     "cold_always", "leave out cold edges even where no hash table becomes an array by that."
 )
-LITERAL_COLD = flag(
+LITERAL_COLD = s.flag(
     "literal_cold",
     "take for cold what no path without cold edges from ENTRY to EXIT leads through, loops "
     "included.",
 )
-OBVIOUS_FIRST = flag(
+OBVIOUS_FIRST = s.flag(
     "obvious_first",
     "find obvious paths before cold ones are left out, so that no cold path is counted as one.",
 )
-COUNT_OBVIOUS = flag("count_obvious", "count obvious paths too (determined by the edge profile).")
-NO_COLD_COUNTER = flag(
+COUNT_OBVIOUS = s.flag("count_obvious", "count obvious paths too (determined by the edge profile).")
+NO_COLD_COUNTER = s.flag(
     "no_cold_counter", "keep cold paths out of all counts, and count them nowhere."
 )
-BRANCHING = flag(
+BRANCHING = s.flag(
     "branching", "tell cold paths from hot ones by a branch, instead of a conditional move."
 )
-FIRST = SchemeOption(
+FIRST = s.SchemeOption(
     name="first",
     kind=int,
     default=0,
@@ -73,11 +57,11 @@ FIRST = SchemeOption(
 )
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.tpp.planner import plan_tpp
 
     if order.edge_counts is None:
-        raise UsageError("tpp needs an edge profile: give one with --edge-profile")
+        raise s.UsageError("tpp needs an edge profile: give one with --edge-profile")
     return plan_tpp(
         order.cfg,
         order.edge_counts,
@@ -95,18 +79,18 @@ def _plan(order: PlanOrder) -> RoutinePlan:
     )
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.tpp.code import CODE
 
     return CODE
 
 
-TPP = SchemeDefinition(
+TPP = s.SchemeDefinition(
     mode="tpp",
     description="acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles 2004)",
-    collects=ProfileKind.PATHS,
+    collects=s.ProfileKind.PATHS,
     plan=_plan,
-    reads=PLANNING,
+    reads=s.PLANNING,
     options=(
         COLD,
         LOOP,
@@ -117,17 +101,17 @@ TPP = SchemeDefinition(
         NO_COLD_COUNTER,
         BRANCHING,
         FIRST,
-        REGISTERS,
-        LAYOUT,
+        s.REGISTERS,
+        s.LAYOUT,
     ),
-    registers=registers_of_paths,
-    guided=ProfileKind.EDGES,
+    registers=s.registers_of_paths,
+    guided=s.ProfileKind.EDGES,
     beginning=FIRST.of,
     judged_by="pp",
     code=_code,
     losses=(
-        Loss("cold_paths", "cold paths", "counted together", of_paths=True),
-        Loss("overcounted_paths", "obvious paths", "too many"),
-        Loss("unknown_unfinished", "unfinished paths", "not identified"),
+        s.Loss("cold_paths", "cold paths", "counted together", of_paths=True),
+        s.Loss("overcounted_paths", "obvious paths", "too many"),
+        s.Loss("unknown_unfinished", "unfinished paths", "not identified"),
     ),
 )

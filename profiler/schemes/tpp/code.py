@@ -41,20 +41,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from functools import partial
 
-from simprof.profiler.code import shapes
-from simprof.profiler.code.layout import COUNTER_SIZE
-from simprof.profiler.code.snippet_parts import (
-    HASH_REGISTERS,
-    CounterAccess,
-    Generator,
-    Generators,
-    Needs,
-)
-from simprof.profiler.code.snippets_paths import call_hash
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.tpp.actions import (
     COLD_COUNTER,
     CountBranching,
@@ -63,18 +50,16 @@ from simprof.profiler.schemes.tpp.actions import (
     CountUnlessCold,
     Poison,
 )
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register, fits_simm13
+from simprof.schemes import asm, shapes
 
 POISONED = 0xC0000000  # The two high bits of a 32-bit path register (TPP A.2)
 
 _SIGN = 31
 
 
-def count_hot(writer: Writer, action: CountHotPath) -> None:
+def count_hot(writer: s.Writer, action: CountHotPath) -> None:
     """`count[r + c]++` or `cold++`."""
-    if writer.access.table is CounterTable.HASH:
+    if writer.access.table is s.CounterTable.HASH:
         _count_hashed(writer, action)
         return
     register = writer.fetch(0, 0)
@@ -85,15 +70,15 @@ def count_hot(writer: Writer, action: CountHotPath) -> None:
         _count_address(writer, register, action.constant, number)
 
 
-def _count_address(writer: Writer, register: Register, constant: int, number: int) -> None:
+def _count_address(writer: s.Writer, register: s.Register, constant: int, number: int) -> None:
     cold, sign = writer.temporary(number), writer.temporary(number + 1)
-    increment = COUNTER_SIZE * constant
-    if not fits_simm13(increment):
+    increment = s.COUNTER_SIZE * constant
+    if not s.fits_simm13(increment):
         writer.sum(register, increment, register, number)
         increment = 0
     writer.constant(writer.layout.path_counter(COLD_COUNTER) - increment, cold, number + 1)
     writer.emit(asm.shift("sra", register, _SIGN, sign))
-    if writer.machine is MachineKind.SPARCV8:
+    if writer.machine is s.MachineKind.SPARCV8:
         writer.emit(
             asm.arithmetic("and", cold, sign, cold),
             asm.arithmetic("andn", register, sign, register),
@@ -104,7 +89,7 @@ def _count_address(writer: Writer, register: Register, constant: int, number: in
     writer.bump(register, increment, cold)
 
 
-def _count_index(writer: Writer, register: Register, constant: int, number: int) -> None:
+def _count_index(writer: s.Writer, register: s.Register, constant: int, number: int) -> None:
     index, base = writer.temporary(number), writer.temporary(number + 1)
     if constant:
         writer.sum(register, constant, index, number + 1)
@@ -120,7 +105,7 @@ def _count_index(writer: Writer, register: Register, constant: int, number: int)
     writer.bump(base, array & 0x3FF, index)
 
 
-def _sign_of_sum(writer: Writer, constant: int) -> Register:
+def _sign_of_sum(writer: s.Writer, constant: int) -> s.Register:
     """Put the number for the hashing routine into the first temporary; return its sign."""
     path_sum, sign = writer.temporary(0), writer.temporary(2)
     writer.sum(writer.fetch(0, 0), constant, path_sum, 1)
@@ -128,7 +113,7 @@ def _sign_of_sum(writer: Writer, constant: int) -> Register:
     return sign
 
 
-def _count_hashed(writer: Writer, action: CountHotPath) -> None:
+def _count_hashed(writer: s.Writer, action: CountHotPath) -> None:
     """Add the sign to the cold counter; call the hashing routine if there is none."""
     sign = _sign_of_sum(writer, action.constant)
     base, value = writer.temporary(3), writer.temporary(4)
@@ -139,16 +124,16 @@ def _count_hashed(writer: Writer, action: CountHotPath) -> None:
         asm.arithmetic("add", value, sign, value),
         asm.store("st", value, base, cold & 0x3FF),
     )
-    writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
+    writer.conditional("z", sign, lambda: s.call_hash(writer, action.on_back_edge), spare=2)
 
 
-def count_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
+def count_unless_cold(writer: s.Writer, action: CountUnlessCold) -> None:
     """`count[r + c]++` unless r is poisoned: the test branches around the count."""
     counted, sign, spare = _tested_count(writer, action)
     writer.conditional("z", sign, counted, spare)
 
 
-def count_branching(writer: Writer, action: CountBranching) -> None:
+def count_branching(writer: s.Writer, action: CountBranching) -> None:
     """`cold++` if r is poisoned, else `count[r + c]++`: the test branches around either."""
     counted, sign, spare = _tested_count(writer, action)
     # The sign is of no more use, nor is a temporary that is no part of the sum.
@@ -163,14 +148,14 @@ def count_branching(writer: Writer, action: CountBranching) -> None:
 
 
 def _tested_count(
-    writer: Writer, action: CountUnlessCold | CountBranching
-) -> tuple[Callable[[], None], Register, int]:
+    writer: s.Writer, action: CountUnlessCold | CountBranching
+) -> tuple[Callable[[], None], s.Register, int]:
     """Put the sign of the path's number into a register; return what counts it if that is 0, the
     register, and the number of a temporary that is free, as are those above it.
     """
-    if writer.access.table is CounterTable.HASH:
+    if writer.access.table is s.CounterTable.HASH:
         sign = _sign_of_sum(writer, action.constant)
-        return partial(call_hash, writer, action.on_back_edge), sign, 2
+        return partial(s.call_hash, writer, action.on_back_edge), sign, 2
     register = writer.fetch(0, 0)
     number = int(writer.path() is None)
     sign = writer.temporary(number + 1)
@@ -181,8 +166,8 @@ def _tested_count(
             register = index
         counted = partial(writer.bump_element, writer.layout.path_base, register, sign, index)
     else:
-        increment = COUNTER_SIZE * action.constant
-        if not fits_simm13(increment):
+        increment = s.COUNTER_SIZE * action.constant
+        if not s.fits_simm13(increment):
             writer.sum(register, increment, register, number)
             increment = 0
         counted = partial(writer.bump, register, increment, sign)
@@ -190,38 +175,38 @@ def _tested_count(
     return counted, sign, number + 1
 
 
-def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
-    hashed = table is CounterTable.HASH
+def _needs(action: s.Action, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
+    hashed = table is s.CounterTable.HASH
     branches = hashed or isinstance(action, CountUnlessCold | CountBranching)
     # A branch on V8 goes by condition codes, which the code changes.
-    conditions = branches and machine is MachineKind.SPARCV8
-    return Needs(True, HASH_REGISTERS if hashed else (), conditions)
+    conditions = branches and machine is s.MachineKind.SPARCV8
+    return s.Needs(True, s.HASH_REGISTERS if hashed else (), conditions)
 
 
 def _shape(
-    action: CountHotPath | CountBranching | CountUnlessCold, access: CounterAccess
+    action: CountHotPath | CountBranching | CountUnlessCold, access: s.CounterAccess
 ) -> Hashable:
-    if access.table is CounterTable.HASH:
+    if access.table is s.CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
     if access.scale == 1 or isinstance(action, CountUnlessCold):
         return shapes.constant(access.scale * action.constant, access)
-    increment = COUNTER_SIZE * action.constant
-    kept = increment if fits_simm13(increment) else 0
+    increment = s.COUNTER_SIZE * action.constant
+    kept = increment if s.fits_simm13(increment) else 0
     cold = shapes.constant(access.layout.path_counter(COLD_COUNTER) - kept, access)
     return shapes.constant(increment, access), cold
 
 
-GENERATORS: Generators = {
-    Poison: Generator(
-        lambda writer, action: writer.set_path(POISONED), Needs(path=True), shapes.same
+GENERATORS: s.Generators = {
+    Poison: s.Generator(
+        lambda writer, action: writer.set_path(POISONED), s.Needs(path=True), shapes.same
     ),
-    CountColdPath: Generator(
+    CountColdPath: s.Generator(
         lambda writer, action: writer.increment(writer.layout.path_counter(COLD_COUNTER)),
         shape=shapes.same,
     ),
-    CountHotPath: Generator(count_hot, _needs, _shape),
-    CountBranching: Generator(count_branching, _needs, _shape),
-    CountUnlessCold: Generator(count_unless_cold, _needs, _shape),
+    CountHotPath: s.Generator(count_hot, _needs, _shape),
+    CountBranching: s.Generator(count_branching, _needs, _shape),
+    CountUnlessCold: s.Generator(count_unless_cold, _needs, _shape),
 }
 
-CODE = SchemeCode(generators=GENERATORS)
+CODE = s.SchemeCode(generators=GENERATORS)

@@ -22,14 +22,12 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
-from simprof.profiler.graphs.dag import Dag, thin
-from simprof.profiler.graphs.loops import DepthFirst, live_edges
+from simprof import schemes as s
 
 
 def cold_edges(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     counts: Sequence[int],
     executions: Sequence[int],
     percent: Fraction,
@@ -43,7 +41,7 @@ def cold_edges(
     if not percent:  # Nothing is cold, not even what control never takes.
         return frozenset()
     # Vertices that control reaches over edges that the profile says it took.
-    entered = closure(
+    entered = s.closure(
         [cfg.entry], lambda v: (cfg.edges[e].target for e in cfg.out_edges[v] if counts[e])
     )
     flow = dict(enumerate(executions))
@@ -66,7 +64,9 @@ def cold_edges(
     )
 
 
-def literally_cold(cfg: ControlFlowGraph, dfs: DepthFirst, cold: Collection[int]) -> frozenset[int]:
+def literally_cold(
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, cold: Collection[int]
+) -> frozenset[int]:
     """Return the edges that no path of `cfg` from ENTRY to EXIT without an edge of `cold` has (TPP
     4.1.1), self-loops excepted.
     """
@@ -76,13 +76,13 @@ def literally_cold(cfg: ControlFlowGraph, dfs: DepthFirst, cold: Collection[int]
     for edge in hot:
         onward.setdefault(edge.source, []).append(edge.target)
         back.setdefault(edge.target, []).append(edge.source)
-    ahead = closure([cfg.entry], lambda v: onward.get(v, ()))
-    behind = closure([cfg.exit], lambda v: back.get(v, ()))
+    ahead = s.closure([cfg.entry], lambda v: onward.get(v, ()))
+    behind = s.closure([cfg.exit], lambda v: back.get(v, ()))
     through = {edge.id for edge in hot if edge.source in ahead and edge.target in behind}
-    return frozenset(live_edges(cfg, dfs) - dfs.self_loops - through)
+    return frozenset(s.live_edges(cfg, dfs) - dfs.self_loops - through)
 
 
-def remove_cold(dag: Dag, cold: Collection[int], literal: bool = False) -> Dag:
+def remove_cold(dag: s.Dag, cold: Collection[int], literal: bool = False) -> s.Dag:
     """Return the hot part of a whole acyclic graph, by its edges that are cold by themselves (TPP
     4.1.1, 4.1.2); `literal`: 4.1.1 to the letter.
     """
@@ -113,20 +113,20 @@ def remove_cold(dag: Dag, cold: Collection[int], literal: bool = False) -> Dag:
             del starts[dummy]
 
 
-def through(dag: Dag, edges: AbstractSet[int]) -> Dag:
+def through(dag: s.Dag, edges: AbstractSet[int]) -> s.Dag:
     """Return the part of `dag` that paths from ENTRY to EXIT over `edges` have."""
     return _inside(dag, edges, _between(dag, edges))
 
 
-def _inside(dag: Dag, edges: AbstractSet[int], vertices: AbstractSet[int]) -> Dag:
+def _inside(dag: s.Dag, edges: AbstractSet[int], vertices: AbstractSet[int]) -> s.Dag:
     source, target = dag.columns.source, dag.columns.target
-    return thin(dag, {e for e in edges if source[e] in vertices and target[e] in vertices})
+    return s.thin(dag, {e for e in edges if source[e] in vertices and target[e] in vertices})
 
 
-def _between(dag: Dag, open_edges: AbstractSet[int]) -> set[int]:
+def _between(dag: s.Dag, open_edges: AbstractSet[int]) -> set[int]:
     """Vertices on a way from ENTRY to EXIT over these edges."""
     onward, back = dag.out_edges, dag.in_edges
     source, target = dag.columns.source, dag.columns.target
-    ahead = closure([dag.cfg.entry], lambda v: [target[e] for e in onward[v] if e in open_edges])
-    behind = closure([dag.cfg.exit], lambda v: [source[e] for e in back[v] if e in open_edges])
+    ahead = s.closure([dag.cfg.entry], lambda v: [target[e] for e in onward[v] if e in open_edges])
+    behind = s.closure([dag.cfg.exit], lambda v: [source[e] for e in back[v] if e in open_edges])
     return ahead & behind

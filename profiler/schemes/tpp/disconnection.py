@@ -15,14 +15,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
-from simprof.profiler.graphs.loops import (
-    DepthFirst,
-    exits_of,
-    loop_entries,
-    natural_loop,
-    proper_back_edges,
-)
+from simprof import schemes as s
 
 
 class LoopRegion(Struct, frozen=True):
@@ -37,7 +30,7 @@ class Disconnection(Struct, frozen=True):
     """The truncated edges of disconnected loops."""
 
     loops: tuple[LoopRegion, ...]  # The loops
-    # cuts, merged: Edge ids for `dag.make_dag`. Entry and exit edges that are back edges of other
+    # cuts, merged: Edge ids for `make_dag`. Entry and exit edges that are back edges of other
     # loops are in neither: they end paths anyway.
     cuts: frozenset[int]
     merged: frozenset[int]
@@ -47,8 +40,8 @@ class Disconnection(Struct, frozen=True):
 
 
 def disconnect(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
+    cfg: s.ControlFlowGraph,
+    dfs: s.DepthFirst,
     counts: Sequence[int],
     executions: Sequence[int],
     percent: Fraction,
@@ -91,18 +84,18 @@ def _flows(loops: Iterable[LoopRegion], counts: Sequence[int]) -> dict[int, int]
 
 
 def loop_regions(
-    cfg: ControlFlowGraph, dfs: DepthFirst, chosen: Callable[[Sequence[int]], bool]
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, chosen: Callable[[Sequence[int]], bool]
 ) -> tuple[LoopRegion, ...]:
     """Return the loops that are `chosen` by their entry edges: natural ones, then irreducible
     regions.
     """
-    source, reached, proper = cfg.ends[0], dfs.reached, proper_back_edges(cfg, dfs)
+    source, reached, proper = cfg.ends[0], dfs.reached, s.proper_back_edges(cfg, dfs)
     regions: dict[frozenset[int], LoopRegion] = {}
-    for head, back_edges in loop_entries(cfg, dfs).items():
+    for head, back_edges in s.loop_entries(cfg, dfs).items():
         # Other edges to the head of a natural loop come from outside, and no others do.
         into = [e for e in cfg.in_edges[head] if e not in proper and source[e] in reached]
         if chosen(into):
-            loop = natural_loop(cfg, dfs, head, back_edges)
+            loop = s.natural_loop(cfg, dfs, head, back_edges)
             regions[loop.body] = LoopRegion(loop.body, tuple(into), loop.exits)
     # Irreducible regions are loops with several headers: the strongly connected component around a
     # back edge whose target does not dominate its source.
@@ -115,13 +108,13 @@ def loop_regions(
             outside = reached - body
             into = sorted([edge for edge in around if source[edge] in outside])
             if body not in regions and chosen(into):
-                regions[body] = LoopRegion(body, tuple(into), exits_of(cfg, body))
+                regions[body] = LoopRegion(body, tuple(into), s.exits_of(cfg, body))
     return tuple(regions.values())
 
 
-def _component(cfg: ControlFlowGraph, vertex: int) -> frozenset[int]:
+def _component(cfg: s.ControlFlowGraph, vertex: int) -> frozenset[int]:
     """Return the strongly connected component of a vertex that is reached."""
     (source, target), onward, back = cfg.ends, cfg.out_edges, cfg.in_edges
-    ahead = closure([vertex], lambda v: [target[edge] for edge in onward[v]])
-    inside = closure([vertex], lambda v: ahead.intersection([source[e] for e in back[v]]))
+    ahead = s.closure([vertex], lambda v: [target[edge] for edge in onward[v]])
+    inside = s.closure([vertex], lambda v: ahead.intersection([source[e] for e in back[v]]))
     return frozenset(inside)

@@ -28,9 +28,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.plan.placement import frontier
+from simprof import schemes as s
 
 _SEVERAL = 2
 
@@ -38,7 +36,7 @@ _SEVERAL = 2
 class ObviousPaths(Struct, frozen=True, dict=True):
     """The obvious paths of an acyclic graph whose vertices all lie between ENTRY and EXIT."""
 
-    dag: Dag  # The graph
+    dag: s.Dag  # The graph
     defining: tuple[bool, ...]  # Whether the edge is a defining edge, by dag edge
     kept: frozenset[int]  # Dag edges that need instrumentation
     # Where what is known of one recording point is apart from the others.
@@ -97,15 +95,15 @@ class ObviousPaths(Struct, frozen=True, dict=True):
                 )
 
 
-def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
+def find_obvious(dag: s.Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
     """Find the defining edges, the obvious recording points and the edges to instrument, where
     activations end early in the blocks `early`.
     """
     source, target = dag.columns.source, dag.columns.target
     # The vertices that one way leads to from ENTRY, and those that one way leads from to EXIT
-    before = frontier(dag, [True] * len(source), forwards=True)[1] | {dag.cfg.entry}
+    before = s.frontier(dag, [True] * len(source), forwards=True)[1] | {dag.cfg.entry}
     lasting = [vertex not in early for vertex in source]
-    after = frontier(dag, lasting, forwards=False)[1] | {dag.cfg.exit}
+    after = s.frontier(dag, lasting, forwards=False)[1] | {dag.cfg.exit}
     defining = tuple([a in before and b in after for a, b in zip(source, target, strict=True)])
     ends = set(dag.in_edges[dag.cfg.exit])
     only = exit_block(dag.cfg)
@@ -128,7 +126,7 @@ def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
     return ObviousPaths(dag, defining, frozenset(kept), frozenset(points), early)
 
 
-def exit_block(cfg: ControlFlowGraph) -> int | None:
+def exit_block(cfg: s.ControlFlowGraph) -> int | None:
     """Return the EXIT block; None if control leaves the routine from several, or leads on."""
     blocks = {cfg.edges[edge].source for edge in cfg.in_edges[cfg.exit]}
     only = blocks.pop() if len(blocks) == 1 else cfg.entry
@@ -136,7 +134,7 @@ def exit_block(cfg: ControlFlowGraph) -> int | None:
 
 
 def _not_obvious(
-    dag: Dag, points: Iterable[int], defining: Sequence[bool], after: AbstractSet[int]
+    dag: s.Dag, points: Iterable[int], defining: Sequence[bool], after: AbstractSet[int]
 ) -> set[int]:
     """Return the recording points that some path without defining edge reaches (TPP figure 8);
     `after`: The vertices that one way leads from to EXIT.
@@ -151,7 +149,7 @@ def _not_obvious(
     return {edge for edge in points if not defining[edge] and source[edge] in seen}
 
 
-def ways_in(dag: Dag) -> list[int]:
+def ways_in(dag: s.Dag) -> list[int]:
     """Number of ways from ENTRY by vertex: 0, 1, or 2 for several."""
     ways, target = [0] * dag.cfg.vertex_count, dag.columns.target
     ways[dag.cfg.entry] = 1
@@ -162,7 +160,7 @@ def ways_in(dag: Dag) -> list[int]:
     return ways
 
 
-def ways_out(dag: Dag, early: Collection[int] = ()) -> list[int]:
+def ways_out(dag: s.Dag, early: Collection[int] = ()) -> list[int]:
     """Number of ways to EXIT by vertex: 0, 1, or 2 for several; one is to end in block `early`."""
     ways, target = [0] * dag.cfg.vertex_count, dag.columns.target
     ways[dag.cfg.exit] = 1

@@ -13,23 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import closure
-from simprof.profiler.graphs.dag import Dag, make_dag, thin
-from simprof.profiler.graphs.loops import live_edges
-from simprof.profiler.graphs.numbering import (
-    PathNumbering,
-    number,
-)
-from simprof.profiler.graphs.paths import PathRecord, path_record
-from simprof.profiler.graphs.spanning import (
-    ChordIncrements,
-    SpanningTree,
-)
-from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from simprof.profiler.plan.path_plan import PathCountingPlan
-from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.static import describe_acyclic, ends
+from simprof import schemes as s
 from simprof.profiler.schemes.tpp.actions import (
     COLD_COUNTER,
     POISON,
@@ -63,7 +47,7 @@ class ObviousCounts(NamedTuple):
     overcounted: int  # Path executions
 
 
-class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
+class TppPlan(s.PathCountingPlan, frozen=True, kw_only=True, dict=True):
     """Targeted path instrumentation of one routine."""
 
     edge_profile: tuple[int, ...]  # The edge counts that the plan was made from, by edge id
@@ -75,12 +59,12 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
     graphs: HotGraphs
     obvious: ObviousPaths  # The obvious paths of the former, or of that with cold edges (4.3)
     # numbering, tree, increments: Of the latter.
-    numbering: PathNumbering
-    tree: SpanningTree
-    increments: ChordIncrements
+    numbering: s.PathNumbering
+    tree: s.SpanningTree
+    increments: s.ChordIncrements
     # Vertices at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
-    natural: CounterTable  # The table that EPP would choose; NONE where nothing is instrumented.
+    natural: s.CounterTable  # The table that EPP would choose; NONE where nothing is instrumented.
 
     @property
     def split_edges(self) -> frozenset[int]:
@@ -100,32 +84,32 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without a path limit: hot ones, obvious or not."""
         cuts, merged = self.disconnection.cuts, self.disconnection.merged
-        whole = make_dag(self.cfg, self.dag.dfs, cuts, merged)
+        whole = s.make_dag(self.cfg, self.dag.dfs, cuts, merged)
         hot = remove_cold(whole, self.cold, self.rules.literal_cold)
         obvious, (_, kept) = reduce_graph(whole, hot, self.obvious.early, self.rules)
-        return number(kept).total + len(obvious.first_edges)
+        return s.number(kept).total + len(obvious.first_edges)
 
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
         return path_id >= self.numbering.total
 
-    def _decode(self, path_id: int) -> PathRecord:
+    def _decode(self, path_id: int) -> s.PathRecord:
         if not 0 <= path_id < self.num_paths:
             raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
         if not self.is_obvious(path_id):
             return super()._decode(path_id)
         first = self.obvious.first_edges[path_id - self.numbering.total]
-        return path_record(self.obvious.dag, self.obvious.path(first))
+        return s.path_record(self.obvious.dag, self.obvious.path(first))
 
     @property
     def blocks_of_all_paths(self) -> int | None:
         return self.numbering.blocks_of_all_paths()
 
-    def all_paths(self) -> Iterator[PathRecord]:
+    def all_paths(self) -> Iterator[s.PathRecord]:
         obvious = (self.obvious.path(first) for first in self.obvious.first_edges)
-        return chain(super().all_paths(), (path_record(self.obvious.dag, p) for p in obvious))
+        return chain(super().all_paths(), (s.path_record(self.obvious.dag, p) for p in obvious))
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the path profile from counters and edge profile (TPP 4.2.2)."""
         # Edge counts are input. `lost` names path executions. "cold_paths" are in no path's count:
         # the cold counter, and where there is no code for it what the edge profile tells of.
@@ -140,12 +124,12 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
         # profile that the plan was made from. Where that has blocks in which activations end early,
         # the edges before them define no path.
         paths = counters.finished_paths
-        partial: Counter[PathRecord] = Counter()
+        partial: Counter[s.PathRecord] = Counter()
         unknown = 0
-        unfinished: Iterable[UnfinishedPath] = counters.unfinished
+        unfinished: Iterable[s.UnfinishedPath] = counters.unfinished
         if not self.plan.counts_paths:
             early = counters.early.items()
-            unfinished = (UnfinishedPath(block, (0,), None, count) for block, count in early)
+            unfinished = (s.UnfinishedPath(block, (0,), None, count) for block, count in early)
         for end in unfinished:
             record = self.decode_partial(end)
             if record is None:
@@ -157,7 +141,7 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
         cold = counted + uncounted
         lost = {"unknown_unfinished": unknown, "overcounted_paths": inferred.overcounted}
         kept = {name: count for name, count in lost.items() if count}
-        return Reading(
+        return s.Reading(
             edges=None,
             paths={path: n for path, n in sorted((paths | inferred.paths).items()) if n},
             partial=partial,
@@ -169,7 +153,7 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
         )
 
     def cold_paths(
-        self, counters: RoutineCounters, paths: dict[int, int], inferred: ObviousCounts
+        self, counters: s.RoutineCounters, paths: dict[int, int], inferred: ObviousCounts
     ) -> tuple[int, int]:
         """Take the executions of cold paths out of `paths`, counts by path counter. Return how many
         were counted, and how many more there were by the edge profile.
@@ -188,7 +172,7 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
             self.edge_profile[edge] for edge in ends if self.cfg.edges[edge].source in blocks
         )
 
-    def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
+    def decode_partial(self, end: s.UnfinishedPath) -> s.PathRecord | None:
         """Return an unfinished path; None if it is cold or where obvious paths only lead on;
         ValueError if it was to be counted ahead and was not.
         """
@@ -211,12 +195,12 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
         """Blocks that paths reach which nothing counted before or counts later."""
         entries = [self.cfg.edges[edge].target for edge in self.plan.uncounted_entries]
         target, onward = self.dag.columns.target, self.dag.out_edges
-        return closure(entries, lambda vertex: [target[edge] for edge in onward[vertex]])
+        return s.closure(entries, lambda vertex: [target[edge] for edge in onward[vertex]])
 
-    def _prefix(self, path_sum: int, block: int) -> PathRecord:
-        return path_record(self.dag, self.numbering.decode_prefix(path_sum, block), partial=True)
+    def _prefix(self, path_sum: int, block: int) -> s.PathRecord:
+        return s.path_record(self.dag, self.numbering.decode_prefix(path_sum, block), partial=True)
 
-    def _only_way_to(self, block: int) -> PathRecord | None:
+    def _only_way_to(self, block: int) -> s.PathRecord | None:
         """The only path to a block where nothing is counted, if no cold path leads there too."""
         hot = self.obvious.dag
         cold_joins = HotGraphs(hot, hot).detours.joins  # where cold paths lead into the hot graph
@@ -228,7 +212,7 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
                 return None
             path.append(before[0])
             vertex = hot.edges[before[0]].source
-        return path_record(hot, reversed(path), partial=True)
+        return s.path_record(hot, reversed(path), partial=True)
 
     def obvious_counts(self, edge_counts: Sequence[int]) -> ObviousCounts:
         """Derive what needs no counters from an edge profile, by edge id."""
@@ -242,7 +226,7 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
             rest[next(edge for edge in path if edge in points)] -= inferred[path_id]
         left = [count for point, count in rest.items() if point not in self.obvious.kept]
         cold = sum(count for count in left if count > 0)
-        if self.plan.table is CounterTable.NONE:
+        if self.plan.table is s.CounterTable.NONE:
             cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
         return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
 
@@ -252,21 +236,21 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
         """
         cfg, hot = self.cfg, self.graphs.hot
         kept = set(hot.real) | {removed for edge in hot.edges for removed in edge.stands_for}
-        live = live_edges(cfg, hot.dfs) - hot.dfs.self_loops
+        live = s.live_edges(cfg, hot.dfs) - hot.dfs.self_loops
         # a back edge may begin hot paths, and yet end only cold ones: its crossings are cold
         cold = (live - kept) | (live & self.graphs.cold_ends)
-        acyclic = describe_acyclic(
+        acyclic = s.describe_acyclic(
             self.dag, self.weights, self.numbering, self.tree, self.increments
         )
         return acyclic | {
             "edge_profile": list(self.edge_profile),
             "cold": [edge.id in cold for edge in cfg.edges],
-            "locally_cold": [ends(cfg, edge) for edge in sorted(self.cold)],
+            "locally_cold": [s.end_names(cfg, edge) for edge in sorted(self.cold)],
             "disconnected_loops": [
                 {
                     "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
-                    "entries": [ends(cfg, edge) for edge in loop.entries],
-                    "exits": [ends(cfg, edge) for edge in loop.exits],
+                    "entries": [s.end_names(cfg, edge) for edge in loop.entries],
+                    "exits": [s.end_names(cfg, edge) for edge in loop.exits],
                 }
                 for loop in self.disconnection.loops
             ],
@@ -294,7 +278,7 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
         counted = {
             edge
             for edge, group in self.plan.actions.items()
-            if any(isinstance(action, CountEdge) for action in group)
+            if any(isinstance(action, s.CountEdge) for action in group)
         }
         assert counted == self.dag.dfs.self_loops - set(self.dag.removed), "self-loop counters"
         assert len(counted) == self.plan.edge_counters
@@ -303,8 +287,8 @@ class TppPlan(PathCountingPlan, frozen=True, kw_only=True, dict=True):
 
 
 def reduce_graph(
-    whole: Dag, hot: Dag, early: frozenset[int], rules: Rules
-) -> tuple[ObviousPaths, tuple[Dag, Dag]]:
+    whole: s.Dag, hot: s.Dag, early: frozenset[int], rules: Rules
+) -> tuple[ObviousPaths, tuple[s.Dag, s.Dag]]:
     """Find the obvious paths of an acyclic graph, its hot part, and what to instrument of that."""
     obvious = find_obvious(whole if rules.obvious_first else hot, early)
     if rules.count_obvious:
@@ -318,9 +302,9 @@ def reduce_graph(
             edge.id for edge in whole.edges if edge[1:] not in warm and edge.source != obvious.split
         }
         kept = through(whole, obvious.kept - cool)
-        hot = thin(whole, {edge.id for edge in whole.edges} - (cool & obvious.kept))
+        hot = s.thin(whole, {edge.id for edge in whole.edges} - (cool & obvious.kept))
     else:
-        kept = thin(hot, obvious.kept)
+        kept = s.thin(hot, obvious.kept)
     return obvious, (hot, kept)
 
 

@@ -23,34 +23,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import NO_EDGES, Dag, make_dag
-from simprof.profiler.graphs.flow import block_counts
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import (
-    PATH_LIMIT,
-    TOTAL_LIMIT,
-    PathNumbering,
-    find_cut_edges,
-    number,
-)
-from simprof.profiler.graphs.paths import dag_tree
-from simprof.profiler.graphs.spanning import (
-    ChordIncrements,
-    SpanningTree,
-    chord_increments,
-    given_weights,
-    measured,
-)
-from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.placement import (
-    Placement,
-    choose_table,
-    instrumentation,
-    place,
-    with_edge_counters,
-)
-from simprof.profiler.plan.plan import CounterTable
+from simprof import schemes as s
 from simprof.profiler.schemes.tpp.actions import (
     CountBranching,
     CountColdPath,
@@ -65,7 +38,7 @@ from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
 
 
 def plan_tpp(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     edge_counts: Sequence[int],
     *,
     cold: float,
@@ -77,9 +50,9 @@ def plan_tpp(
     cold_counter: bool = True,
     branching: bool = False,
     weights: Sequence[float] | None = None,
-    path_limit: int | None = PATH_LIMIT,
-    total_limit: int | None = TOTAL_LIMIT,
-    table: CounterTable | None = None,
+    path_limit: int | None = s.PATH_LIMIT,
+    total_limit: int | None = s.TOTAL_LIMIT,
+    table: s.CounterTable | None = None,
 ) -> TppPlan:
     """Plan targeted path profiling of any graph, irreducible ones and parallel edges included.
 
@@ -117,12 +90,12 @@ def plan_tpp(
 
 
 def prepared(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     edge_counts: Sequence[int],
     cold: float,
     loop: float,
     weights: Sequence[float] | None,
-    table: CounterTable | None,
+    table: s.CounterTable | None,
     rules: Rules,
     make: Callable[..., Drafter] | None = None,
 ) -> tuple[Drafter, Callable[[], frozenset[int]]]:
@@ -130,16 +103,16 @@ def prepared(
     edges that are cold by the local criterion; parameters as of `plan_tpp`. `make`: A kind of
     `Drafter`; None: `tpp`'s own.
     """
-    dfs = depth_first(cfg)
-    profile = measured(cfg, edge_counts)
-    executions = block_counts(cfg, profile)
+    dfs = s.depth_first(cfg)
+    profile = s.measured(cfg, edge_counts)
+    executions = s.block_counts(cfg, profile)
     cuts = disconnect(cfg, dfs, profile, executions, exactly(loop))
     left = [0] * cfg.vertex_count
     for source, times in zip(cfg.ends[0], profile, strict=True):
         left[source] += times
     drafter = (make or Drafter)(
         cfg,
-        given_weights(cfg, weights),
+        s.given_weights(cfg, weights),
         profile,
         cuts,
         # Activations end early in blocks that the profile enters more often than it leaves.
@@ -162,9 +135,9 @@ def choose(
     """Return the plan without the edges that are `cold`, or that with them: where leaving them out
     makes no array of a hash table, unless it is `always` done.
     """
-    left_out = cold() if always else NO_EDGES
+    left_out = cold() if always else s.NO_EDGES
     chosen = draft(left_out, path_limit, total_limit)
-    if not always and chosen.natural is not CounterTable.HASH:
+    if not always and chosen.natural is not s.CounterTable.HASH:
         return chosen
     reduced = chosen
     if not always and (left_out := cold()):
@@ -175,7 +148,7 @@ def choose(
         limit //= 2
         paths = limit if path_limit is None else min(limit, path_limit)
         reduced = draft(left_out, paths, limit)
-    is_array = reduced.natural is not CounterTable.HASH and reduced.graphs.hot_vertices
+    is_array = reduced.natural is not s.CounterTable.HASH and reduced.graphs.hot_vertices
     return reduced if always or is_array else chosen
 
 
@@ -184,25 +157,25 @@ class Drafter(Struct, frozen=True):
     otherwise it overrides: `graphs`, `numbered`, `needs_code`, `counted` and `made`.
     """
 
-    cfg: ControlFlowGraph
+    cfg: s.ControlFlowGraph
     weights: tuple[float, ...]
     profile: tuple[int, ...]  # Edge counts
     disconnection: Disconnection
     early: frozenset[int]  # Blocks where activations end early
-    table: CounterTable | None
+    table: s.CounterTable | None
     rules: Rules
 
-    def graphs(self, hot: Dag, kept: Dag, split: int | None) -> HotGraphs:
+    def graphs(self, hot: s.Dag, kept: s.Dag, split: int | None) -> HotGraphs:
         """Return the two graphs that decide what happens on which edge."""
         return HotGraphs(hot, kept, self.rules.cold_counter, self.rules.branching, split)
 
     def numbered(
-        self, kept: Dag, obvious: ObviousPaths
-    ) -> tuple[PathNumbering, SpanningTree, ChordIncrements]:
+        self, kept: s.Dag, obvious: ObviousPaths
+    ) -> tuple[s.PathNumbering, s.SpanningTree, s.ChordIncrements]:
         """Number the paths of the graph that is instrumented, and say what its edges add."""
-        numbering = number(kept)
-        tree = dag_tree(kept, tree_weights(obvious, self.weights))
-        return numbering, tree, chord_increments(tree, numbering.values)
+        numbering = s.number(kept)
+        tree = s.dag_tree(kept, tree_weights(obvious, self.weights))
+        return numbering, tree, s.chord_increments(tree, numbering.values)
 
     def needs_code(self, obvious: ObviousPaths) -> bool:
         """Whether a routine gets any code besides the counters of self-loops."""
@@ -212,10 +185,10 @@ class Drafter(Struct, frozen=True):
     def counted(
         self,
         graphs: HotGraphs,
-        placement: Placement,
+        placement: s.Placement,
         hashed: bool,
-        numbering: PathNumbering,
-        increments: ChordIncrements,
+        numbering: s.PathNumbering,
+        increments: s.ChordIncrements,
     ) -> tuple[Actions, int]:
         """Return what is done on edges, and how many path counters an array has."""
         return graphs.actions(placement, hashed), numbering.total
@@ -229,11 +202,11 @@ class Drafter(Struct, frozen=True):
     ) -> TppPlan:
         """Plan without the edges `cold` and what is cold because of them."""
         cuts, merged = self.disconnection.cuts, self.disconnection.merged
-        cfg, dfs, rules = self.cfg, depth_first(self.cfg), self.rules
-        whole = make_dag(cfg, dfs, cuts, merged)
+        cfg, dfs, rules = self.cfg, s.depth_first(self.cfg), self.rules
+        whole = s.make_dag(cfg, dfs, cuts, merged)
         hot = remove_cold(whole, cold, rules.literal_cold)
-        if more := find_cut_edges(hot, path_limit, total_limit):
-            whole = make_dag(cfg, dfs, cuts | frozenset(more), merged)
+        if more := s.find_cut_edges(hot, path_limit, total_limit):
+            whole = s.make_dag(cfg, dfs, cuts | frozenset(more), merged)
             hot = remove_cold(whole, cold, rules.literal_cold)
         obvious, kept = reduce_graph(whole, hot, self.early, rules)
         graphs = self.graphs(*kept, obvious.split)
@@ -242,24 +215,24 @@ class Drafter(Struct, frozen=True):
         # one block is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends
         # paths as any back edge, the block is an obvious path (figure 7f), and the counter is gone.
         # There are no other edge counters: the edge profile is TPP's input.
-        placement = place(graphs.kept, tree, increments.increments, (), graphs.detours)
+        placement = s.place(graphs.kept, tree, increments.increments, (), graphs.detours)
         if graphs.split is not None:
             counted = placement.counted_region | {graphs.split}
             placement = replace(placement, counted_region=counted)
         greatest = increments.greatest
-        natural, _ = choose_table(greatest)
-        kind, addressing = choose_table(greatest, self.table)
-        actions, size = with_edge_counters({}, placement.edge_counters), numbering.total
+        natural, _ = s.choose_table(greatest)
+        kind, addressing = s.choose_table(greatest, self.table)
+        actions, size = s.with_edge_counters({}, placement.edge_counters), numbering.total
         if self.needs_code(obvious):
-            is_hashed = kind is CounterTable.HASH
+            is_hashed = kind is s.CounterTable.HASH
             actions, size = self.counted(graphs, placement, is_hashed, numbering, increments)
         placed = list(chain.from_iterable(actions.values()))
-        if all(isinstance(action, CountEdge) for action in placed):
-            natural, kind, addressing = CounterTable.NONE, CounterTable.NONE, None
+        if all(isinstance(action, s.CountEdge) for action in placed):
+            natural, kind, addressing = s.CounterTable.NONE, s.CounterTable.NONE, None
         counts_cold = CountHotPath | CountBranching | CountColdPath
         has_cold = any(isinstance(action, counts_cold) for action in placed)
         plan = replace(
-            instrumentation(replace(placement, actions=actions), size, (kind, addressing)),
+            s.instrumentation(replace(placement, actions=actions), size, (kind, addressing)),
             uncounted_entries=graphs.uncounted_entries(placement),
             named_counters=("cold paths",) * has_cold,
         )

@@ -4,7 +4,7 @@ Terms
 -----
 hot graph, kept graph
     The acyclic graph without what is cold, and that without what only obvious paths need. The
-    kept graph is instrumented as EPP does it, up to `placement.Detours`.
+    kept graph is instrumented as EPP does it, up to `Detours`.
 poisoned vertex
     A vertex of the kept graph where the path register may be poisoned. Counts from there test it.
 """
@@ -17,11 +17,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from simprof.profiler.graphs.cfg import Edge, closure, remembers_recent
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.graphs.loops import live_edges
-from simprof.profiler.plan.actions import Action, CountPath, SetRegister
-from simprof.profiler.plan.placement import Detours, Placement
+from simprof import schemes as s
 from simprof.profiler.schemes.tpp.actions import (
     CountBranching,
     CountColdPath,
@@ -30,15 +26,15 @@ from simprof.profiler.schemes.tpp.actions import (
     Poison,
 )
 
-Actions = dict[int, tuple[Action, ...]]
+Actions = dict[int, tuple[s.Action, ...]]
 
 
 class HotGraphs(Struct, frozen=True, dict=True):
     """The two graphs that decide what happens on which edge."""
 
     # hot, kept: `kept` is a part of `hot`.
-    hot: Dag
-    kept: Dag
+    hot: s.Dag
+    kept: s.Dag
     # Whether cold paths have a counter; else they are only kept out of others (TPP 4.1).
     counts_cold: bool = True
     branching: bool = False  # Whether a branch, not a conditional move, chooses it (4.1, A.1)
@@ -56,25 +52,25 @@ class HotGraphs(Struct, frozen=True, dict=True):
         return frozenset(self.kept.columns.source)
 
     @property
-    @remembers_recent
-    def left_out(self) -> tuple[tuple[Edge, bool], ...]:
+    @s.remembers_recent
+    def left_out(self) -> tuple[tuple[s.Edge, bool], ...]:
         """The control-flow edges that the kept graph lacks, though control can take them, each with
         whether it ends a path.
         """
         # An edge that ends none was left out because it is cold or only on obvious paths. Self-
         # loops are no such edges unless paths end at them: their counters change no path.
         dfs, removed = self.hot.dfs, frozenset(self.hot.removed)
-        left = live_edges(self.hot.cfg, dfs) - self.kept.real.keys() - (dfs.self_loops - removed)
+        left = s.live_edges(self.hot.cfg, dfs) - self.kept.real.keys() - (dfs.self_loops - removed)
         edges = self.hot.cfg.edges
         return tuple([(edges[edge], edge in removed) for edge in sorted(left)])
 
     @property
-    def detours(self) -> Detours:
+    def detours(self) -> s.Detours:
         """What no initialisation and no count is moved past."""
         return self.ways
 
     @cached_property
-    def ways(self) -> Detours:
+    def ways(self) -> s.Detours:
         """Where control leaves the kept graph, and where it comes back poisoned."""
         joins, leaves = set(), set()
         last, first = self.kept.exit_dummy, self.kept.entry_dummy
@@ -83,7 +79,7 @@ class HotGraphs(Struct, frozen=True, dict=True):
                 leaves.add(source)
             if not (ends and target in first):
                 joins.add(target)
-        return Detours(frozenset(joins & self.kept_vertices), frozenset(leaves))
+        return s.Detours(frozenset(joins & self.kept_vertices), frozenset(leaves))
 
     @cached_property
     def poisoned(self) -> frozenset[int]:
@@ -93,14 +89,14 @@ class HotGraphs(Struct, frozen=True, dict=True):
     def reached(self, starts: Iterable[int]) -> frozenset[int]:
         """Return the vertices that the kept graph leads to from some, these included."""
         onward, target = self.kept.out_edges, self.kept.columns.target
-        return frozenset(closure(starts, lambda v: [target[e] for e in onward[v]]))
+        return frozenset(s.closure(starts, lambda v: [target[e] for e in onward[v]]))
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:
         """Edges that end cold paths only."""
         return frozenset(edge.id for edge, ends in self.left_out if self._end(edge, ends))
 
-    def actions(self, placement: Placement, hashed: bool = False) -> Actions:
+    def actions(self, placement: s.Placement, hashed: bool = False) -> Actions:
         """Return the placement's actions, with poison and cold counts; in a hash table or not."""
         source, counted = self.hot.cfg.ends[0], placement.counted_region
         combined: Actions = dict(placement.actions)
@@ -108,7 +104,7 @@ class HotGraphs(Struct, frozen=True, dict=True):
             if source[edge] in self.poisoned:
                 combined[edge] = tuple([self.tested(action, hashed) for action in group])
         # Poison is dropped where nothing could ever meet it.
-        dropped: list[Action] = [] if self.poisoned - counted else [Poison()]
+        dropped: list[s.Action] = [] if self.poisoned - counted else [Poison()]
         dropped += [] if self.counts_cold else [CountColdPath()]
         for left, ends in self.left_out:
             first, last = self._end(left, ends), self.start(left, ends, counted)
@@ -117,7 +113,7 @@ class HotGraphs(Struct, frozen=True, dict=True):
                 combined[left.id] = tuple(kept)
         return dict(sorted(combined.items()))
 
-    def uncounted_entries(self, placement: Placement) -> frozenset[int]:
+    def uncounted_entries(self, placement: s.Placement) -> frozenset[int]:
         """Return the edges that lead cold paths without a counter, or obvious ones, to where others
         have been counted.
         """
@@ -132,9 +128,9 @@ class HotGraphs(Struct, frozen=True, dict=True):
             or (isinstance(action, CountColdPath) and not self.counts_cold)
         )
 
-    def tested(self, action: Action, hashed: bool) -> Action:
+    def tested(self, action: s.Action, hashed: bool) -> s.Action:
         """What is done in place of an action where poison may be met."""
-        if not isinstance(action, CountPath):
+        if not isinstance(action, s.CountPath):
             return action
         if not self.counts_cold:  # what may be a cold path is counted only if it is none
             return CountUnlessCold(action.constant, action.on_back_edge)
@@ -142,14 +138,14 @@ class HotGraphs(Struct, frozen=True, dict=True):
             return CountBranching(action.constant, action.on_back_edge)
         return CountHotPath(action.constant, action.on_back_edge, hashed)
 
-    def _end(self, edge: Edge, ends: bool) -> Action | None:
+    def _end(self, edge: s.Edge, ends: bool) -> s.Action | None:
         """What happens to the path that `edge` ends, if it does."""
         if edge.source == self.hot.cfg.entry or not (ends or edge.target == self.hot.cfg.exit):
             return None
         hot = edge.source in self.hot.exit_dummy if ends else edge.id in self.hot.real
         return None if hot else CountColdPath()
 
-    def start(self, edge: Edge, ends: bool, counted: frozenset[int]) -> Action | None:
+    def start(self, edge: s.Edge, ends: bool, counted: frozenset[int]) -> s.Action | None:
         """What keeps the path that leads on from `edge` from being taken for a hot one."""
         target = edge.target
         hot = target in self.hot.entry_dummy if ends else edge.id in self.hot.real
@@ -166,13 +162,13 @@ class HotGraphs(Struct, frozen=True, dict=True):
 
 
 def register_range(
-    kept: Dag, actions: Mapping[int, tuple[Action, ...]], increments: tuple[int, ...]
+    kept: s.Dag, actions: Mapping[int, tuple[s.Action, ...]], increments: tuple[int, ...]
 ) -> int:
     """Return the greatest distance from its first value that a path gets the register to."""
     # Whatever edge a path starts behind, and the first values themselves, are counted in.
     least, most = [0] * kept.cfg.vertex_count, [0] * kept.cfg.vertex_count
     placed = chain.from_iterable(actions.values())
-    starts = (abs(action.constant) for action in placed if isinstance(action, SetRegister))
+    starts = (abs(action.constant) for action in placed if isinstance(action, s.SetRegister))
     first = max(starts, default=0)
     target = kept.columns.target
     for vertex in kept.topological:

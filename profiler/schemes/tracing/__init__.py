@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    StateScope,
-    flag,
-)
+from simprof import schemes as s
 
-ADDRESSES = flag(
+ADDRESSES = s.flag(
     "addresses",
     "the addresses of data, too, in a file of their own, less those that follow from others of "
     "the same block (programs only, and not in `instrument`).",
 )
 
 
-def _plan(order: PlanOrder, mode: str) -> RoutinePlan:
+def _plan(order: s.PlanOrder, mode: str) -> s.RoutinePlan:
     from simprof.profiler.schemes.tracing import planner
 
     cfg, weights = order.cfg, order.weights
@@ -33,22 +24,22 @@ def _plan(order: PlanOrder, mode: str) -> RoutinePlan:
     return planner.with_addresses(plan) if ADDRESSES.of(order.options) else plan
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.tracing.code import CODE
 
     return CODE
 
 
-def _trace(mode: str, what: str) -> SchemeDefinition:
-    return SchemeDefinition(
+def _trace(mode: str, what: str) -> s.SchemeDefinition:
+    return s.SchemeDefinition(
         mode=mode,
         description=f"a trace of {what}",
-        collects=ProfileKind.TRACE,
+        collects=s.ProfileKind.TRACE,
         plan=lambda order: _plan(order, mode),
         reads=("weights",),
-        options=(ADDRESSES, LAYOUT),
+        options=(ADDRESSES, s.LAYOUT),
         code=_code,
-        scope=StateScope.PROGRAM,
+        scope=s.StateScope.PROGRAM,
     )
 
 

@@ -15,13 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
-from simprof.profiler.code.references import Operands, recorded_operands
-from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import WriteAddress, WriteTrace
-from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
-from simprof.profiler.plan.tracing import TARGET_BITS
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.tracing.actions import POSITION, WriteTarget
 from simprof.profiler.schemes.tracing.flush import (
     ADDRESSES_END,
@@ -35,41 +29,38 @@ from simprof.profiler.schemes.tracing.flush import (
     flush_name,
     flush_routine,
 )
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
-from simprof.simulator.isa.decode import simm13
+from simprof.schemes import asm
 
-R = Register
+R = s.Register
 
 _END, _POSITION, _AT, _VALUE, _SHIFT, _PIECE, _TARGET = range(7)  # Temporaries, by use
 
 
-def _needs(action: object, table: CounterTable, machine: MachineKind) -> Needs:
-    return Needs(
+def _needs(action: object, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
+    return s.Needs(
         clobbers=(R.O7,),
-        conditions=machine is MachineKind.SPARCV8,
+        conditions=machine is s.MachineKind.SPARCV8,
         at_transfer=isinstance(action, WriteTarget),
     )
 
 
-def write_trace(writer: Writer, action: WriteTrace) -> None:
+def write_trace(writer: s.Writer, action: s.WriteTrace) -> None:
     """Append a constant."""
     begin_append(writer)
     _append_token(writer, action)
     end_append(writer, flush_name(action.packed))
 
 
-def write_target(writer: Writer, action: WriteTarget) -> None:
+def write_target(writer: s.Writer, action: WriteTarget) -> None:
     """Append what the edge writes, if anything, and the address that the transfer goes to."""
     base, offset = _transfer_target(writer, action.block)
-    writer.keep_out(base, *([offset] if isinstance(offset, Register) else []))
+    writer.keep_out(base, *([offset] if isinstance(offset, s.Register) else []))
     target = writer.temporary(_TARGET)
     writer.emit(asm.arithmetic("add", base, offset, target))
     begin_append(writer)
     if action.token is not None:
         _append_token(writer, action.token)
-    for shift in range(TARGET_BITS - 8, -1, -8):
+    for shift in range(s.TARGET_BITS - 8, -1, -8):
         if action.packed:
             _append_packed(writer, 8, lambda piece, shift=shift: _piece(writer, shift, piece))  # type: ignore[misc]
         else:
@@ -79,22 +70,22 @@ def write_target(writer: Writer, action: WriteTarget) -> None:
     end_append(writer, flush_name(action.packed))
 
 
-def _transfer_target(writer: Writer, block: int) -> tuple[Register, Register | int]:
+def _transfer_target(writer: s.Writer, block: int) -> tuple[s.Register, s.Register | int]:
     """The operands whose sum is the address that the `jmpl` at the end of `block` goes to."""
     analysis = writer.access.context.analysis
     if analysis is None:
         return R.G0, R.G0
     word = analysis.liveness.transfer_word(block)
-    base = Register(word >> 14 & 31)
+    base = s.Register(word >> 14 & 31)
     if word >> 13 & 1:
-        return base, simm13(word)
-    return base, Register(word & 31)
+        return base, s.simm13(word)
+    return base, s.Register(word & 31)
 
 
-def write_address(writer: Writer, action: WriteAddress) -> None:
+def write_address(writer: s.Writer, action: s.WriteAddress) -> None:
     """Append the address that an instruction refers to, to the buffer of addresses."""
     base, offset = _reference(writer, action)
-    writer.keep_out(base, *([offset] if isinstance(offset, Register) else []))
+    writer.keep_out(base, *([offset] if isinstance(offset, s.Register) else []))
     address = writer.temporary(_TARGET)
     writer.emit(asm.arithmetic("add", base, offset, address))
     # %sp may have been lowered by this code.
@@ -108,34 +99,34 @@ def write_address(writer: Writer, action: WriteAddress) -> None:
     end_append(writer, ADDRESSES_FLUSH)
 
 
-def _reference(writer: Writer, action: WriteAddress) -> Operands:
+def _reference(writer: s.Writer, action: s.WriteAddress) -> s.Operands:
     analysis = writer.access.context.analysis
     if analysis is None:
-        return Operands(R.G0, R.G0)
+        return s.Operands(R.G0, R.G0)
     code = analysis.liveness.blocks[action.block]
     words = analysis.liveness.facts.words[code.first : code.first + code.count]
-    return recorded_operands(code, words.tolist(), action.position)
+    return s.recorded_operands(code, words.tolist(), action.position)
 
 
-def begin_append(writer: Writer, at: int = TRACE_END) -> tuple[Register, Register]:
+def begin_append(writer: s.Writer, at: int = TRACE_END) -> tuple[s.Register, s.Register]:
     """Load where the buffer ends, and the position in it; return the registers."""
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
-    load = "ld" if writer.machine is MachineKind.SPARCV8 else "ldsw"
+    load = "ld" if writer.machine is s.MachineKind.SPARCV8 else "ldsw"
     writer.emit(asm.sethi(at, end), asm.load(load, end, POSITION, position))
     return end, position
 
 
-def set_symbol(writer: Writer, path: int, register: Register) -> None:
+def set_symbol(writer: s.Writer, path: int, register: s.Register) -> None:
     """Put the symbol of one of the routine's paths into a register (`CounterTable.STREAM`)."""
     # Always two instructions: what the routine's first number is does not decide the price. The sum
     # is taken modulo 2^32, as a word is stored.
-    symbol = (writer.layout.first[0] + path) % (1 << SYMBOL_BITS)
+    symbol = (writer.layout.first[0] + path) % (1 << s.SYMBOL_BITS)
     writer.emit(
         asm.sethi(symbol, register), asm.arithmetic("or", register, symbol & 0x3FF, register)
     )
 
 
-def end_append(writer: Writer, flush: str) -> None:
+def end_append(writer: s.Writer, flush: str) -> None:
     """Store the position; empty the buffer if it is full."""
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     writer.emit(asm.store("st", position, end, POSITION))
@@ -143,7 +134,7 @@ def end_append(writer: Writer, flush: str) -> None:
     writer.conditional("gez", position, lambda: writer.call(flush, cost), spare=_POSITION)
 
 
-def _pieces(token: WriteTrace) -> Iterator[tuple[int, int]]:
+def _pieces(token: s.WriteTrace) -> Iterator[tuple[int, int]]:
     """Yield width and bits of the pieces, of eight bits at most, that a token is written in."""
     left = token.width
     while left:
@@ -152,7 +143,7 @@ def _pieces(token: WriteTrace) -> Iterator[tuple[int, int]]:
         yield width, token.value >> left & (1 << width) - 1
 
 
-def _append_token(writer: Writer, token: WriteTrace) -> None:
+def _append_token(writer: s.Writer, token: s.WriteTrace) -> None:
     for width, bits in _pieces(token):
         if not token.packed:
             value = R.G0
@@ -166,14 +157,14 @@ def _append_token(writer: Writer, token: WriteTrace) -> None:
             _append_packed(writer, width, lambda piece, bits=bits: _or(writer, bits, piece))  # type: ignore[misc]
 
 
-def _append_byte(writer: Writer, value: Register) -> None:
+def _append_byte(writer: s.Writer, value: s.Register) -> None:
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     writer.emit(
         asm.store("stb", value, end, position), asm.arithmetic("add", position, 1, position)
     )
 
 
-def _append_bit(writer: Writer, bit: int) -> None:
+def _append_bit(writer: s.Writer, bit: int) -> None:
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     at, piece = writer.temporary(_AT), writer.temporary(_PIECE)
     writer.emit(
@@ -185,7 +176,7 @@ def _append_bit(writer: Writer, bit: int) -> None:
     writer.emit(asm.store("stb", piece, end, at), asm.arithmetic("add", position, 1, position))
 
 
-def _append_packed(writer: Writer, width: int, put: Callable[[Register], None]) -> None:
+def _append_packed(writer: s.Writer, width: int, put: Callable[[s.Register], None]) -> None:
     """Append 2 to 8 bits, which `put` puts into the low bits of a register."""
     end, position = writer.temporary(_END), writer.temporary(_POSITION)
     at, piece, shift = (writer.temporary(n) for n in (_AT, _PIECE, _SHIFT))
@@ -208,12 +199,12 @@ def _append_packed(writer: Writer, width: int, put: Callable[[Register], None]) 
     )
 
 
-def _or(writer: Writer, bits: int, piece: Register) -> None:
+def _or(writer: s.Writer, bits: int, piece: s.Register) -> None:
     if bits:
         writer.emit(asm.arithmetic("or", piece, bits, piece))
 
 
-def _piece(writer: Writer, shift: int, piece: Register) -> None:
+def _piece(writer: s.Writer, shift: int, piece: s.Register) -> None:
     """Put eight bits of the target into the low bits of `piece`."""
     value, target = writer.temporary(_VALUE), writer.temporary(_TARGET)
     writer.emit(
@@ -223,26 +214,26 @@ def _piece(writer: Writer, shift: int, piece: Register) -> None:
     )
 
 
-def _trace_shape(action: WriteTrace, access: CounterAccess) -> Hashable:
+def _trace_shape(action: s.WriteTrace, access: s.CounterAccess) -> Hashable:
     """Its width, and which of its pieces are 0: these take no register, or no instruction."""
     pieces = (bits != 0 for _, bits in _pieces(action))
     return action.width, action.packed, tuple(pieces)
 
 
-GENERATORS: Generators = {
-    WriteTrace: Generator(write_trace, _needs, _trace_shape),
-    WriteTarget: Generator(write_target, _needs),
-    WriteAddress: Generator(write_address, _needs),
+GENERATORS: s.Generators = {
+    s.WriteTrace: s.Generator(write_trace, _needs, _trace_shape),
+    WriteTarget: s.Generator(write_target, _needs),
+    s.WriteAddress: s.Generator(write_address, _needs),
 }
 
 
-def run_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
+def run_cost(machine: s.MachineKind, sizes: Mapping[str, int]) -> int:
     """Return what all flushes of a run execute, of its `sizes`."""
     streams = (sizes.get(name, 0) for name in ("trace_bits", "address_bits"))
     return sum(flush_cost(machine, bits) for bits in streams)
 
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators=GENERATORS,
     routines=(
         byte_flush_routine,

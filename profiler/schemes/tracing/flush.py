@@ -13,17 +13,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from simprof.profiler.code.counting import executed
-from simprof.profiler.code.layout import buffer_address
-from simprof.profiler.code.registers import save_smallest_frame
-from simprof.profiler.schemes.definition import StreamBuffer
+from simprof import schemes as s
 from simprof.profiler.schemes.tracing.actions import ADDRESSES, POSITION, TRACE, TRACE_SIZE
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Item, Label, Register
-from simprof.simulator.isa.sparc import SYSTEM_CALL_TRAP
+from simprof.schemes import asm
 
-R = Register
+R = s.Register
 
 # The buffer ends at `TRACE_END`, which one `sethi` makes. Memory, by offset from there:
 #
@@ -33,13 +27,13 @@ R = Register
 # 8         position: units (bytes, or bits of packed traces) written, less those of SIZE
 # 12        the file descriptor of the trace
 # ========  ============================================================================
-TRACE_BUFFER = buffer_address(TRACE)
+TRACE_BUFFER = s.buffer_address(TRACE)
 TRACE_END = TRACE_BUFFER + TRACE_SIZE
 SLACK = 0
 DESCRIPTOR = 12
 
 # The buffer of addresses of data is alike, and has a routine of its own.
-ADDRESSES_BUFFER = buffer_address(ADDRESSES)
+ADDRESSES_BUFFER = s.buffer_address(ADDRESSES)
 ADDRESSES_END = ADDRESSES_BUFFER + TRACE_SIZE
 ADDRESSES_FLUSH = "address_flush"
 
@@ -53,29 +47,29 @@ def flush_name(packed: bool) -> str:
 
 
 @cache
-def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
+def flush_routine(machine: s.MachineKind, packed: bool) -> tuple[s.Item, ...]:
     """Return one variant of the routine, to be assembled; its first label is its symbol."""
     return _routine(machine, flush_name(packed), TRACE_BUFFER, TRACE_SIZE * (8 if packed else 1))
 
 
 @cache
-def byte_flush_routine(machine: MachineKind) -> tuple[Item, ...]:
+def byte_flush_routine(machine: s.MachineKind) -> tuple[s.Item, ...]:
     """Return the variant for traces of bytes."""
     return flush_routine(machine, False)
 
 
 @cache
-def address_flush_routine(machine: MachineKind) -> tuple[Item, ...]:
+def address_flush_routine(machine: s.MachineKind) -> tuple[s.Item, ...]:
     """Return the routine that empties the buffer of addresses."""
     return _routine(machine, ADDRESSES_FLUSH, ADDRESSES_BUFFER, TRACE_SIZE)
 
 
-def _routine(machine: MachineKind, name: str, buffer: int, units: int) -> tuple[Item, ...]:
-    is64 = machine is MachineKind.SPARCV9
-    flags = machine is not MachineKind.SPARCV8
+def _routine(machine: s.MachineKind, name: str, buffer: int, units: int) -> tuple[s.Item, ...]:
+    is64 = machine is s.MachineKind.SPARCV9
+    flags = machine is not s.MachineKind.SPARCV8
     return (
-        Label(name),
-        save_smallest_frame(machine),
+        s.Label(name),
+        s.save_smallest_frame(machine),
         *([asm.read_state("%ccr", _FLAGS)] if flags else []),
         asm.mov(R.G1, _NUMBER),
         asm.sethi(buffer + TRACE_SIZE, _END),
@@ -90,28 +84,28 @@ def _routine(machine: MachineKind, name: str, buffer: int, units: int) -> tuple[
     )
 
 
-def _write(name: str, is64: bool) -> list[Item]:
+def _write(name: str, is64: bool) -> list[s.Item]:
     """Write until nothing is left or a write fails."""
     # That is told by carry, which qemu-user sets and clears only in xcc of 64-bit programs.
     done = f"{name}.done"
     failed = asm.branch_predicted("cs", "%xcc", done) if is64 else asm.branch("cs", done)
     return [
-        Label(f"{name}.again"),
+        s.Label(f"{name}.again"),
         asm.load("ld", _END, DESCRIPTOR, R.O0),
         asm.mov(_AT, R.O1),
         asm.mov(_LEFT, R.O2),
         asm.mov(_WRITE, R.G1),
-        asm.trap_always(SYSTEM_CALL_TRAP[is64]),
+        asm.trap_always(s.SYSTEM_CALL_TRAP[is64]),
         failed,
         asm.arithmetic("sub", _LEFT, R.O0, _LEFT),
         asm.cmp(_LEFT, 0),
         asm.branch("g", f"{name}.again"),
         asm.arithmetic("add", _AT, R.O0, _AT),
-        Label(done),
+        s.Label(done),
     ]
 
 
-def _move_slack(buffer: int, units: int) -> list[Item]:
+def _move_slack(buffer: int, units: int) -> list[s.Item]:
     return [
         asm.sethi(buffer, _AT),
         asm.load("ld", _END, SLACK, _LEFT),
@@ -126,22 +120,22 @@ def _move_slack(buffer: int, units: int) -> list[Item]:
 
 
 @cache
-def flush_instructions(machine: MachineKind) -> int:
+def flush_instructions(machine: s.MachineKind) -> int:
     """Instructions that a flush executes in the routine, when the system writes all at once."""
-    return executed(flush_routine(machine, False), (False, False))
+    return s.executed(flush_routine(machine, False), (False, False))
 
 
 CALL = 2  # Instructions of a snippet's call of the routine, its delay slot included
 
 
-def _flush(machine: MachineKind) -> int:
+def _flush(machine: s.MachineKind) -> int:
     return CALL + flush_instructions(machine)
 
 
-STREAM = StreamBuffer(TRACE_BUFFER, TRACE_SIZE, POSITION, DESCRIPTOR, flush_name(True), _flush)
+STREAM = s.StreamBuffer(TRACE_BUFFER, TRACE_SIZE, POSITION, DESCRIPTOR, flush_name(True), _flush)
 
 
-def flush_cost(machine: MachineKind, trace_bits: int) -> int:
+def flush_cost(machine: s.MachineKind, trace_bits: int) -> int:
     """Return what emptying the buffer adds to a program that writes so many bits."""
     # One flush for each full buffer, and one at the end for what is left.
     flushes = -(-trace_bits // (8 * TRACE_SIZE))

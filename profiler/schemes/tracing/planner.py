@@ -19,14 +19,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind, closure
-from simprof.profiler.graphs.flow import propagate
-from simprof.profiler.graphs.loops import depth_first, live_edges
-from simprof.profiler.graphs.spanning import SpanningTree, find_tree, given_weights
-from simprof.profiler.plan.actions import Action, WriteTrace
-from simprof.profiler.plan.decoders import BasicPlan, Reading, RoutineCounters
-from simprof.profiler.plan.plan import BufferUse, InstrumentationPlan
-from simprof.profiler.plan.tracing import TARGET_BITS, decisions
+from simprof import schemes as s
 from simprof.profiler.schemes.tracing.actions import TRACE, WriteTarget
 
 # -- Where witnesses go: blockers first, then a spanning tree (BL94 section 4)
@@ -43,10 +36,10 @@ from simprof.profiler.schemes.tracing.actions import TRACE, WriteTarget
 #     the trace was then written by its own routine.
 #
 # ENTRY is no predicate: which entry an activation has is known from what called it. What a reader
-# may conclude from witnesses is in `plan.tracing`.
+# may conclude from witnesses is what `decisions` returns.
 
 
-def predicates(cfg: ControlFlowGraph, live: Collection[int]) -> frozenset[int]:
+def predicates(cfg: s.ControlFlowGraph, live: Collection[int]) -> frozenset[int]:
     """Blocks with two live outgoing edges or more."""
     return frozenset(
         block.id
@@ -55,33 +48,33 @@ def predicates(cfg: ControlFlowGraph, live: Collection[int]) -> frozenset[int]:
     )
 
 
-def call_blocks(cfg: ControlFlowGraph) -> frozenset[int]:
+def call_blocks(cfg: s.ControlFlowGraph) -> frozenset[int]:
     """Blocks that end with a call that returns."""
-    return frozenset(edge.source for edge in cfg.edges if edge.kind is EdgeKind.CALL_RETURN)
+    return frozenset(edge.source for edge in cfg.edges if edge.kind is s.EdgeKind.CALL_RETURN)
 
 
 def blockers(
-    cfg: ControlFlowGraph, vertices: Collection[int], live: Collection[int]
+    cfg: s.ControlFlowGraph, vertices: Collection[int], live: Collection[int]
 ) -> frozenset[int]:
     """Edges out of predicates from which no predicate precedes one of `vertices`."""
     # The union of BL94's `blockers(G, v)`; backwards from the vertices, up to the predicates.
     forks = predicates(cfg, live)
     into = [[edge for edge in edges if edge in live] for edges in cfg.in_edges]
-    seen = closure(
+    seen = s.closure(
         vertices, lambda v: {cfg.edges[edge].source for edge in into[v]}.difference(forks)
     )
     return frozenset(edge for v in seen for edge in into[v] if cfg.edges[edge].source in forks)
 
 
-def place_witnesses(cfg: ControlFlowGraph, weights: Sequence[float]) -> frozenset[int]:
+def place_witnesses(cfg: s.ControlFlowGraph, weights: Sequence[float]) -> frozenset[int]:
     """Return the edges that write witnesses: all blockers, then chords (BL94 4.2)."""
-    live = live_edges(cfg, depth_first(cfg))
+    live = s.live_edges(cfg, s.depth_first(cfg))
     blocking = blockers(cfg, {cfg.exit, *call_blocks(cfg)}, live)
     return with_chords(cfg, blocking, weights, live)
 
 
 def with_chords(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     witnessed: Collection[int],
     weights: Sequence[float],
     live: Collection[int],
@@ -91,24 +84,24 @@ def with_chords(
     # apart.
     barred = {edge.id for edge in cfg.edges if edge.id not in live}
     barred |= {edge.id for edge in cfg.edges if edge.id in witnessed or not _usable(cfg, edge.id)}
-    forest = find_tree(cfg.vertex_count, *cfg.ends, weights, None, barred)
+    forest = s.find_tree(cfg.vertex_count, *cfg.ends, weights, None, barred)
     return frozenset(witnessed) | frozenset(forest.chords)
 
 
-def _usable(cfg: ControlFlowGraph, edge: int) -> bool:
+def _usable(cfg: s.ControlFlowGraph, edge: int) -> bool:
     return cfg.edges[edge].source != cfg.entry
 
 
-def counting_tree(cfg: ControlFlowGraph, witnessed: Collection[int]) -> SpanningTree:
+def counting_tree(cfg: s.ControlFlowGraph, witnessed: Collection[int]) -> s.SpanningTree:
     """The edges that a reader of the trace cannot count directly, as a tree to solve for."""
     # It can count witnessed edges by their witnesses and ENTRY edges by the calls.
-    live = live_edges(cfg, depth_first(cfg))
+    live = s.live_edges(cfg, s.depth_first(cfg))
     inside = tuple(
         edge.id in live and edge.id not in witnessed and _usable(cfg, edge.id) for edge in cfg.edges
     )
     dead = frozenset(edge.id for edge in cfg.edges if edge.id not in live)
     root = (cfg.exit, cfg.entry)
-    return SpanningTree(cfg.vertex_count, *cfg.ends, inside, dead, root)
+    return s.SpanningTree(cfg.vertex_count, *cfg.ends, inside, dead, root)
 
 
 class Tokens(Enum):
@@ -119,14 +112,14 @@ class Tokens(Enum):
     BLOCKS = 3  # each for the block that an edge leads to
 
 
-class TracePlan(BasicPlan, frozen=True, dict=True):
+class TracePlan(s.BasicPlan, frozen=True, dict=True):
     """Trace instrumentation of one routine."""
 
-    tokens: dict[int, WriteTrace]  # Edge id -> what crossing it writes
+    tokens: dict[int, s.WriteTrace]  # Edge id -> what crossing it writes
     kind: Tokens
 
     @cached_property
-    def tree(self) -> SpanningTree:
+    def tree(self) -> s.SpanningTree:
         """The edges whose counts follow by the flow law, with EXIT -> ENTRY."""
         return counting_tree(self.cfg, self.tokens)
 
@@ -152,7 +145,7 @@ class TracePlan(BasicPlan, frozen=True, dict=True):
     def _written(self, crossings: Sequence[int], widths: Iterable[int]) -> int:
         pairs = zip(self.tokens, widths, strict=True)
         bits = sum(crossings[edge] * width for edge, width in pairs)
-        return bits + TARGET_BITS * self.targets(crossings)
+        return bits + s.TARGET_BITS * self.targets(crossings)
 
     def targets(self, crossings: Sequence[int]) -> int:
         """How many targets are written."""
@@ -163,11 +156,11 @@ class TracePlan(BasicPlan, frozen=True, dict=True):
         """How many tokens are written, targets included."""
         return sum(crossings[edge] for edge in self.tokens) + self.targets(crossings)
 
-    def read(self, counters: RoutineCounters) -> Reading:
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the edge counts from those of tokens and entries (`plan.buffers`)."""
         (trace,) = self.plan.buffers
         known = dict(zip(trace.edges, counters.events, strict=True))
-        return Reading(edges=propagate(self.cfg, self.tree, known, counters.early))
+        return s.Reading(edges=s.propagate(self.cfg, self.tree, known, counters.early))
 
     def describe(self) -> dict[str, Any]:
         """Return `static` of `simprof explain`: value and bits that each edge writes."""
@@ -181,14 +174,14 @@ class TracePlan(BasicPlan, frozen=True, dict=True):
 
     def validate(self) -> None:
         """Check that the tokens solve the tracing problem (BL94 4.2); AssertionError if not."""
-        live = live_edges(self.cfg, depth_first(self.cfg))
+        live = s.live_edges(self.cfg, s.depth_first(self.cfg))
         blocking = blockers(self.cfg, {self.cfg.exit, *call_blocks(self.cfg)}, live)
         assert blocking <= self.tokens.keys(), "the blocking property does not hold"
         outcomes: set[int] = set()
         for predicate in predicates(self.cfg, live):
             outcomes.update(self.cfg.out_edges[predicate])
             if self.kind is Tokens.WITNESSES:
-                decisions(self.cfg, self.tokens, predicate)
+                s.decisions(self.cfg, self.tokens, predicate)
                 continue
             edges = self.cfg.out_edges[predicate]
             values = [self.tokens[edge].value for edge in edges]
@@ -220,39 +213,39 @@ def with_addresses(plan: TracePlan) -> TracePlan:
     return replace(plan, plan=replace(plan.plan, addresses=True))
 
 
-def plan_witness(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
+def plan_witness(cfg: s.ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
     """Plan a trace of witnesses; `weights` by edge id, None for BL94's heuristic."""
-    by_edge = given_weights(cfg, weights)
+    by_edge = s.given_weights(cfg, weights)
     edges = sorted(place_witnesses(cfg, by_edge))
     width = standard_width(len(edges))
-    tokens = {edge: WriteTrace(value, width) for value, edge in enumerate(edges)}
+    tokens = {edge: s.WriteTrace(value, width) for value, edge in enumerate(edges)}
     return _plan(cfg, by_edge, tokens, Tokens.WITNESSES)
 
 
 def plan_outcomes(
-    cfg: ControlFlowGraph, *, packed: bool, weights: Sequence[float] | None = None
+    cfg: s.ControlFlowGraph, *, packed: bool, weights: Sequence[float] | None = None
 ) -> TracePlan:
     """Plan a trace of the outcomes of all predicates, as few bits each (`packed`) or as a byte;
     `weights` as for `plan_witness`.
     """
-    by_edge = given_weights(cfg, weights)
-    live = live_edges(cfg, depth_first(cfg))
+    by_edge = s.given_weights(cfg, weights)
+    live = s.live_edges(cfg, s.depth_first(cfg))
     width_for = bits_for if packed else standard_width
-    tokens: dict[int, WriteTrace] = {}
+    tokens: dict[int, s.WriteTrace] = {}
     for predicate in sorted(predicates(cfg, live)):
         edges = cfg.out_edges[predicate]
         width = width_for(len(edges))
-        tokens |= {edge: WriteTrace(value, width, packed) for value, edge in enumerate(edges)}
+        tokens |= {edge: s.WriteTrace(value, width, packed) for value, edge in enumerate(edges)}
     # A directed cycle without a predicate, which no graph of BL94 has since none could leave it,
     # writes one bit, or byte, a turn: else nothing would tell how often it went round.
     for edge in sorted(with_chords(cfg, tokens, by_edge, live) - tokens.keys()):
-        tokens[edge] = WriteTrace(0, width_for(1), packed)
+        tokens[edge] = s.WriteTrace(0, width_for(1), packed)
     return _plan(cfg, by_edge, dict(sorted(tokens.items())), Tokens.OUTCOMES, packed=packed)
 
 
-def plan_blocks(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
+def plan_blocks(cfg: s.ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
     """Plan a trace of every executed block; `weights` only lay out the code."""
-    live = sorted(live_edges(cfg, depth_first(cfg)))
+    live = sorted(s.live_edges(cfg, s.depth_first(cfg)))
     forks = predicates(cfg, live)
     ends = {edge: (cfg.edges[edge].source, cfg.edges[edge].target) for edge in live}
     parallel = {pair for pair, edges in Counter(ends.values()).items() if edges > 1}
@@ -267,10 +260,10 @@ def plan_blocks(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None
             values[edge] = target
     values |= {edge: number for number, edge in enumerate(own, len(cfg.blocks))}
     width = standard_width(len(cfg.blocks) + len(own))
-    tokens = {edge: WriteTrace(value, width) for edge, value in sorted(values.items())}
+    tokens = {edge: s.WriteTrace(value, width) for edge, value in sorted(values.items())}
     tops = {target for edge, (_, target) in ends.items() if edge in tokens and edge not in own}
     tops -= {target for _, target in parallel}
-    return _plan(cfg, given_weights(cfg, weights), tokens, Tokens.BLOCKS, tops=tops)
+    return _plan(cfg, s.given_weights(cfg, weights), tokens, Tokens.BLOCKS, tops=tops)
 
 
 def standard_width(witnesses: int) -> int:
@@ -283,34 +276,36 @@ def bits_for(values: int) -> int:
     return max(1, (values - 1).bit_length())
 
 
-def indirect_exits(cfg: ControlFlowGraph) -> list[int]:
+def indirect_exits(cfg: s.ControlFlowGraph) -> list[int]:
     """EXIT edges behind which only the run tells what comes."""
     kinds = ((edge, cfg.edges[edge].kind) for edge in cfg.in_edges[cfg.exit])
-    return [e for e, kind in kinds if kind is EdgeKind.EXIT and cfg.edges[e].source in cfg.indirect]
+    return [
+        e for e, kind in kinds if kind is s.EdgeKind.EXIT and cfg.edges[e].source in cfg.indirect
+    ]
 
 
 def _plan(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     weights: tuple[float, ...],
-    tokens: dict[int, WriteTrace],
+    tokens: dict[int, s.WriteTrace],
     kind: Tokens,
     *,
     packed: bool = False,
     tops: Collection[int] = (),
 ) -> TracePlan:
     """Make a plan whose tokens stand on the edges, or at the tops of the blocks `tops`."""
-    actions: dict[int, tuple[Action, ...]] = {}
-    blocks: dict[int, tuple[Action, ...]] = {}
+    actions: dict[int, tuple[s.Action, ...]] = {}
+    blocks: dict[int, tuple[s.Action, ...]] = {}
     for edge, token in tokens.items():
         target = cfg.edges[edge].target
         (blocks if target in tops else actions)[target if target in tops else edge] = (token,)
     for edge in indirect_exits(cfg):
         actions[edge] = (WriteTarget(cfg.edges[edge].source, packed, tokens.get(edge)),)
     calls = sorted(cfg.indirect & call_blocks(cfg))
-    plan = InstrumentationPlan(
+    plan = s.InstrumentationPlan(
         actions=dict(sorted(actions.items())),
         blocks=dict(sorted(blocks.items())),
         block_ends={block: (WriteTarget(block, packed),) for block in calls},
-        buffers=(BufferUse(TRACE, tuple(dict.fromkeys((*tokens, *cfg.out_edges[cfg.entry])))),),
+        buffers=(s.BufferUse(TRACE, tuple(dict.fromkeys((*tokens, *cfg.out_edges[cfg.entry])))),),
     )
     return TracePlan(cfg, plan, weights, tokens, kind)

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.decoders import RoutinePlan
-from simprof.profiler.schemes.definition import (
-    LAYOUT,
-    REGISTERS,
-    PlanOrder,
-    ProfileKind,
-    SchemeCode,
-    SchemeDefinition,
-    StateScope,
-    registers_of_paths,
-)
+from simprof import schemes as s
 
 
-def _plan(order: PlanOrder) -> RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     from simprof.profiler.schemes.wpp.planner import plan_wpp
 
     return plan_wpp(order.cfg, weights=order.weights, path_limit=order.options.path_limit)
 
 
-def _code() -> SchemeCode:
+def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.wpp.code import CODE
 
     return CODE
 
 
-WPP = SchemeDefinition(
+WPP = s.SchemeDefinition(
     mode="wpp",
     description="acyclic paths, in the order in which they are executed (after Larus 1999)",
-    collects=ProfileKind.PATHS,
+    collects=s.ProfileKind.PATHS,
     plan=_plan,
     reads=("path_limit", "weights"),
-    options=(REGISTERS, LAYOUT),
-    registers=registers_of_paths,
+    options=(s.REGISTERS, s.LAYOUT),
+    registers=s.registers_of_paths,
     code=_code,
-    scope=StateScope.PROGRAM,
+    scope=s.StateScope.PROGRAM,
     orders_paths=True,
 )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from simprof.profiler.plan.actions import CountConstantPath, CountPath, register_sum
+from simprof import schemes as s
 
 
-class WritePath(CountPath, frozen=True):
+class WritePath(s.CountPath, frozen=True):
     """`trace path r + constant`: a path ends, and its symbol is appended to the trace."""
 
     def __str__(self) -> str:
-        return f"trace path[{register_sum(self.constant)}]"
+        return f"trace path[{s.register_sum(self.constant)}]"
 
 
-class WriteConstantPath(CountConstantPath, frozen=True):
+class WriteConstantPath(s.CountConstantPath, frozen=True):
     """`trace path constant`: a path known without the register ends."""
 
     def __str__(self) -> str:

@@ -8,12 +8,7 @@ traces (`tracing.flush`).
 
 from __future__ import annotations
 
-from simprof.profiler.code import shapes
-from simprof.profiler.code.snippet_parts import Generator, Generators, Needs
-from simprof.profiler.code.writer import Writer
-from simprof.profiler.plan.actions import Action
-from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
-from simprof.profiler.schemes.definition import SchemeCode
+from simprof import schemes as s
 from simprof.profiler.schemes.tracing.code import (
     begin_append,
     end_append,
@@ -22,22 +17,20 @@ from simprof.profiler.schemes.tracing.code import (
 )
 from simprof.profiler.schemes.tracing.flush import STREAM, byte_flush_routine, flush_name
 from simprof.profiler.schemes.wpp.actions import WriteConstantPath, WritePath
-from simprof.simulator.binary.program import MachineKind
-from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import Register
+from simprof.schemes import asm, shapes
 
 _VALUE, _PATH = 3, 4  # Temporaries behind those of `begin_append`
 
 
-def _needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
-    return Needs(
+def _needs(action: s.Action, table: s.CounterTable, machine: s.MachineKind) -> s.Needs:
+    return s.Needs(
         path=isinstance(action, WritePath),
-        clobbers=(Register.O7,),
-        conditions=machine is MachineKind.SPARCV8,
+        clobbers=(s.Register.O7,),
+        conditions=machine is s.MachineKind.SPARCV8,
     )
 
 
-def write_path(writer: Writer, action: WritePath | WriteConstantPath) -> None:
+def write_path(writer: s.Writer, action: WritePath | WriteConstantPath) -> None:
     """Append the symbol of the path that ends."""
     end, position = begin_append(writer)
     value = writer.temporary(_VALUE)
@@ -46,16 +39,16 @@ def write_path(writer: Writer, action: WritePath | WriteConstantPath) -> None:
         writer.emit(asm.arithmetic("add", value, writer.fetch(0, _PATH), value))
     writer.emit(
         asm.store("st", value, end, position),
-        asm.arithmetic("add", position, SYMBOL_BITS // 8, position),
+        asm.arithmetic("add", position, s.SYMBOL_BITS // 8, position),
     )
     end_append(writer, flush_name(packed=False))
 
 
-GENERATORS: Generators = {
-    kind: Generator(write_path, _needs, shapes.same) for kind in (WritePath, WriteConstantPath)
+GENERATORS: s.Generators = {
+    kind: s.Generator(write_path, _needs, shapes.same) for kind in (WritePath, WriteConstantPath)
 }
 
-CODE = SchemeCode(
+CODE = s.SchemeCode(
     generators=GENERATORS,
     routines=(byte_flush_routine,),
     run_cost=run_cost,

@@ -9,7 +9,7 @@ The paper's text was not at hand. Assumed: paths end at back edges and, so that 
 order of the program, at calls. Here a path that ends at a call is written before the call, on the
 edges into the block that calls. A loop of one block writes a symbol a turn.
 
-Terms: see `dag`, `numbering`, `spanning`, `placement`.
+Terms: see `Dag`, `PathNumbering`, `SpanningTree`, `Placement`.
 """
 
 from __future__ import annotations
@@ -18,23 +18,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
-from simprof.profiler.graphs.paths import number_paths, removed_forest
-from simprof.profiler.graphs.spanning import SpanningTree, given_weights
-from simprof.profiler.plan.actions import Action, CountConstantPath, CountPath
-from simprof.profiler.plan.placement import (
-    Detours,
-    Placement,
-    RegisterSteps,
-    choose_steps,
-    instrumentation,
-    step_actions,
-    with_edge_counters,
-)
-from simprof.profiler.plan.plan import BufferUse, CounterTable
+from simprof import schemes as s
 from simprof.profiler.schemes.pp.planner import PathPlan
 from simprof.profiler.schemes.tracing.actions import TRACE
 from simprof.profiler.schemes.wpp.actions import WriteConstantPath, WritePath
@@ -55,50 +39,50 @@ class WholePathPlan(PathPlan, frozen=True, kw_only=True):
         """Check every structure; AssertionError if one is wrong."""
         super().validate()
         assert self.num_paths <= MOST_PATHS, "symbols may not fit a word"
-        ends = {edge.id for edge in self.cfg.edges if edge.kind is EdgeKind.CALL_RETURN}
+        ends = {edge.id for edge in self.cfg.edges if edge.kind is s.EdgeKind.CALL_RETURN}
         live = {edge for edge in ends if self.cfg.edges[edge].source in self.dag.dfs.reached}
         assert live <= set(self.dag.removed), "a path does not end at a call"
         counted = [a for group in self.plan.actions.values() for a in group]
-        assert not any(type(a) in (CountPath, CountConstantPath) for a in counted), (
+        assert not any(type(a) in (s.CountPath, s.CountConstantPath) for a in counted), (
             "a path is counted and not written"
         )
 
 
 def plan_wpp(
-    cfg: ControlFlowGraph,
+    cfg: s.ControlFlowGraph,
     *,
     weights: Sequence[float] | None = None,
-    path_limit: int | None = PATH_LIMIT,
+    path_limit: int | None = s.PATH_LIMIT,
 ) -> WholePathPlan:
     """Plan a trace of acyclic paths; parameters as for `pp.plan_pp`."""
-    dfs, edge_weights = depth_first(cfg), given_weights(cfg, weights)
-    calls = [edge for edge in cfg.edges if edge.kind is EdgeKind.CALL_RETURN]
+    dfs, edge_weights = s.depth_first(cfg), s.given_weights(cfg, weights)
+    calls = [edge for edge in cfg.edges if edge.kind is s.EdgeKind.CALL_RETURN]
     cuts = {edge.id for edge in calls if edge.source in dfs.reached}
-    dag, numbering, tree, increments = number_paths(
+    dag, numbering, tree, increments = s.number_paths(
         cfg,
         dfs,
         edge_weights,
         path_limit=MOST_PATHS if path_limit is None else min(path_limit, MOST_PATHS),
-        total_limit=TOTAL_LIMIT,
+        total_limit=s.TOTAL_LIMIT,
         cuts=cuts - dfs.back_edges - dfs.self_loops,
         merged=dfs.self_loops,
     )
-    forest = removed_forest(cfg, dag.removed, edge_weights)
+    forest = s.removed_forest(cfg, dag.removed, edge_weights)
     counted = sorted(dag.removed[chord] for chord in forest.chords)
     steps = _steps(dag, tree, increments.increments, _callers(dag, {e.source for e in calls}))
     actions = {
-        edge: tuple(map(_written, group)) for edge, group in step_actions(dag, steps).items()
+        edge: tuple(map(_written, group)) for edge, group in s.step_actions(dag, steps).items()
     }
-    placement = Placement(
-        with_edge_counters(actions, counted),
+    placement = s.Placement(
+        s.with_edge_counters(actions, counted),
         steps.static_region,
         steps.counted_region,
         tuple(counted),
     )
-    plan = instrumentation(placement, 0, (CounterTable.STREAM, None))
+    plan = s.instrumentation(placement, 0, (s.CounterTable.STREAM, None))
     return WholePathPlan(
         cfg=cfg,
-        plan=replace(plan, buffers=(BufferUse(TRACE, (), (numbering.total,)),)),
+        plan=replace(plan, buffers=(s.BufferUse(TRACE, (), (numbering.total,)),)),
         weights=edge_weights,
         edge_counters=placement.edge_counters,
         removed_tree=forest,
@@ -110,20 +94,20 @@ def plan_wpp(
     )
 
 
-def _callers(dag: Dag, sources: Collection[int]) -> Mapping[int, int]:
+def _callers(dag: s.Dag, sources: Collection[int]) -> Mapping[int, int]:
     """Return the blocks that all paths through end in as they call, each with its edge to EXIT."""
     out = {vertex: dag.out_edges[vertex] for vertex in sorted(sources)}
     return {v: edges[0] for v, edges in out.items() if len(edges) == 1 and dag.stood_for(edges[0])}
 
 
 def _steps(
-    dag: Dag, tree: SpanningTree, increments: Sequence[int], callers: Mapping[int, int]
-) -> RegisterSteps:
+    dag: s.Dag, tree: s.SpanningTree, increments: Sequence[int], callers: Mapping[int, int]
+) -> s.RegisterSteps:
     """Choose the edges that set the register, and those that write the path: see the module."""
     # Figure 8 of EPP would move counts up, past calls or not, as the tree has it. Here a path is
     # written where it ends, or right before the block that calls.
-    everywhere = Detours(leaves=frozenset(range(dag.vertex_count)))
-    steps = choose_steps(dag, tree, increments, everywhere)
+    everywhere = s.Detours(leaves=frozenset(range(dag.vertex_count)))
+    steps = s.choose_steps(dag, tree, increments, everywhere)
     added, initial, final = list(increments), set(steps.initial), set(steps.final)
     for vertex, leaving in callers.items():
         known = vertex in steps.static_region  # one way leads there from ENTRY
@@ -146,9 +130,9 @@ def _steps(
     )
 
 
-def _written(action: Action) -> Action:
-    if isinstance(action, CountPath):
+def _written(action: s.Action) -> s.Action:
+    if isinstance(action, s.CountPath):
         return WritePath(action.constant)
-    if isinstance(action, CountConstantPath):
+    if isinstance(action, s.CountConstantPath):
         return WriteConstantPath(action.constant)
     return action
