@@ -52,18 +52,6 @@ class RoutineAnalysis(Struct, frozen=True, eq=False, dict=True):
         """Registers that are live at the top of some block in the routine's own window."""
         return self.liveness.flow.busy
 
-    @cached_property
-    def placed(self) -> Placed:
-        """Where the code of its edges goes, if none of it must stand behind delay slots."""
-        return self.place(())
-
-    def place(self, behind_slots: Iterable[int]) -> Placed:
-        """Find where that goes if the code of some edges must not precede a delay slot."""
-        cfg = self.cfg
-        entered = (cfg.edges[edge] for edge in cfg.out_edges[cfg.entry])
-        tops = {e.id: self.frames.after_save(e.target) for e in entered if e.target != cfg.exit}
-        return self.liveness.place(behind_slots, tops)
-
 
 _WHERE = (Where.SOURCE_END, Where.TARGET_TOP, Where.FALL_THROUGH, Where.STUB)
 
@@ -176,9 +164,9 @@ class RoutineContext:
             if self.analysis is None:
                 self._placed = places_without_code(cfg)
             elif self.behind_slots:
-                self._placed = self.analysis.place(self.behind_slots)
+                self._placed = self.analysis.liveness.placed_behind(self.behind_slots)
             else:
-                self._placed = self.analysis.placed
+                self._placed = self.analysis.liveness.placed
         return self._placed
 
     def places(self, cfg: ControlFlowGraph, edges: Iterable[int]) -> dict[int, EdgePlace]:
