@@ -89,6 +89,7 @@ class RoutineContext:
         self._places: dict[int, EdgePlace] = {}  # Those of `_placed` that were asked for
         # What snippets may use at sites, as far as that is known (`writer`)
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
+        self.running_into: dict[int, tuple[int, ...] | None] = {}  # See `places.running_into`
         self._sites: dict[tuple[int, FrameState], Site] = {}
         self._in_blocks: dict[int, tuple[Site, ...]] = {}
         self._others: dict[RegisterUse, RoutineContext] = {use: self}

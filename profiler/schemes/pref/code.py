@@ -24,7 +24,10 @@ first, and where counters are out of reach of the tags their address is made ane
 
 from __future__ import annotations
 
-from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Generator, Needs
+from collections.abc import Hashable
+
+from simprof.profiler.code import shapes
+from simprof.profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess, Generator, Needs
 from simprof.profiler.code.snippets_paths import call_hash
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.plan import CounterTable
@@ -128,13 +131,18 @@ def _needs(action: CountPreferred, table: CounterTable, machine: MachineKind) ->
     return Needs(True, clobbers, machine is MachineKind.SPARCV8)
 
 
+def _both_shape(action: SetBoth | AddBoth, access: CounterAccess) -> Hashable:
+    return shapes.constant(action.index, access), shapes.constant(action.number, access)
+
+
 CODE = SchemeCode(
     generators={
-        SetBoth: Generator(set_both, Needs(path=True)),
-        AddBoth: Generator(add_both, Needs(path=True)),
+        SetBoth: Generator(set_both, Needs(path=True), _both_shape),
+        AddBoth: Generator(add_both, Needs(path=True), _both_shape),
         CountPreferred: Generator(count_preferred, _needs),
         CountKnown: Generator(
-            lambda writer, action: writer.increment(writer.layout.path_counter(action.counter))
+            lambda writer, action: writer.increment(writer.layout.path_counter(action.counter)),
+            shape=shapes.same,
         ),
     },
 )

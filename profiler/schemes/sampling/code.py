@@ -14,8 +14,11 @@ On V8 a branch needs `cmp` before it, on V8+ a copy of the register without its 
 
 from __future__ import annotations
 
-from simprof.profiler.code.snippet_parts import Generator, Needs
-from simprof.profiler.code.snippets_paths import count_needs, count_path
+from collections.abc import Hashable
+
+from simprof.profiler.code import shapes
+from simprof.profiler.code.snippet_parts import CounterAccess, Generator, Needs
+from simprof.profiler.code.snippets_paths import count_needs, count_path, count_shape
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action, CountPath
 from simprof.profiler.plan.plan import CounterTable
@@ -128,11 +131,24 @@ def needs(action: Action, table: CounterTable, machine: MachineKind) -> Needs:
     return Needs(path=True, clobbers=clobbers, conditions=machine is MachineKind.SPARCV8)
 
 
+def _choose_shape(action: ChoosePath, access: CounterAccess) -> Hashable:
+    return shapes.constant(action.interval, access), shapes.constant(action.constant, access)
+
+
+def _sample_shape(action: SamplePath, access: CounterAccess) -> Hashable:
+    given = (action.samples, action.tick, action.stride, action.stride - action.tick)
+    constants = tuple(shapes.constant(value, access) for value in given)
+    is_single = (action.samples, action.stride) == (1, action.tick)
+    return is_single, constants, count_shape(action, access)
+
+
 CODE = SchemeCode(
     generators={
-        ChoosePath: Generator(begin_path, needs),
-        AddToSample: Generator(add_to_sample, needs),
-        CountSample: Generator(count_sample, needs),
-        SamplePath: Generator(sample_path, needs),
+        ChoosePath: Generator(begin_path, needs, _choose_shape),
+        AddToSample: Generator(
+            add_to_sample, needs, lambda action, access: shapes.constant(action.constant, access)
+        ),
+        CountSample: Generator(count_sample, needs, count_shape),
+        SamplePath: Generator(sample_path, needs, _sample_shape),
     },
 )

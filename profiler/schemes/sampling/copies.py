@@ -15,7 +15,10 @@ sample                            ... `sample = interval`; `r = c`; `ba` to the 
 
 from __future__ import annotations
 
-from simprof.profiler.code.snippet_parts import Generator
+from collections.abc import Hashable
+
+from simprof.profiler.code import shapes
+from simprof.profiler.code.snippet_parts import CounterAccess, Generator
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import (
     Action,
@@ -132,9 +135,14 @@ def _begin(writer: Writer, action: CheckInFirst, base: Register, left: Register,
     writer.set_path(writer.access.offset + writer.access.scale * action.constant)
 
 
+def _shape(action: CheckInFirst, access: CounterAccess) -> Hashable:
+    start = access.offset + access.scale * action.constant
+    return shapes.constant(action.interval, access), shapes.constant(start, access)
+
+
 CODE = SchemeCode(
     generators={
-        CheckInFirst: Generator(check, needs),
-        CheckInSecond: Generator(check_again, needs),
+        CheckInFirst: Generator(check, needs, _shape),
+        CheckInSecond: Generator(check_again, needs, _shape),
     },
 )
