@@ -69,12 +69,13 @@ Actions
 Writer
     A `Generator` (`Generators`: by kind of action) writes the code of one kind of action through a
     `Writer`: what it needs (`Needs`, `count_needs`), and which actions have code of one size
-    (`shapes`, of a `CounterAccess`). `PATH_GENERATORS` are those of actions that have code already,
-    `STOLEN_GENERATORS` load and store registers stolen from the program; `count_path` writes the
-    code of `CountPath`. `asm` makes an `Instruction` (operands: `Register`; `fits_simm13` says
-    which numbers may be operands, `simm13` reads one, `AssemblyError` is what has no encoding).
-    `CounterLayout` has the addresses of counters (of `COUNTER_SIZE` bytes), `MachineKind` is the
-    architecture. `Operands` are an instruction's address, as `recorded_operands` names it.
+    (`shapes`, `count_shape`, of a `CounterAccess`). `PATH_GENERATORS` are those of actions that
+    have code already, `STOLEN_GENERATORS` load and store registers stolen from the program;
+    `count_path` writes the code of `CountPath`. `asm` makes an `Instruction` (operands: `Register`;
+    `fits_simm13` says which numbers may be operands, `simm13` reads one, `AssemblyError` is what
+    has no encoding). `CounterLayout` has the addresses of counters (of `COUNTER_SIZE` bytes),
+    `MachineKind` is the architecture. `Operands` are an instruction's address, as
+    `recorded_operands` names it.
 Prices
     A `Pricer` prices a plan in a `RoutineContext`; `find_place` says where the code of an edge goes
     (`Where`).
@@ -159,6 +160,7 @@ if TYPE_CHECKING:
     from simprof.profiler.code.snippets_paths import call_hash as call_hash
     from simprof.profiler.code.snippets_paths import count_needs as count_needs
     from simprof.profiler.code.snippets_paths import count_path as count_path
+    from simprof.profiler.code.snippets_paths import count_shape as count_shape
     from simprof.profiler.code.stolen import STOLEN_GENERATORS as STOLEN_GENERATORS
     from simprof.profiler.code.writer import Writer as Writer
     from simprof.profiler.graphs.cfg import Block as Block
@@ -335,7 +337,7 @@ _HOMES = {
     "profiler.code.references": "Operands recorded_operands",
     "profiler.code.registers": "clear_upper_half save_smallest_frame",
     "profiler.code.snippet_parts": "CounterAccess Generator Generators HASH_REGISTERS Needs",
-    "profiler.code.snippets_paths": "PATH_GENERATORS call_hash count_needs count_path",
+    "profiler.code.snippets_paths": "PATH_GENERATORS call_hash count_needs count_path count_shape",
     "profiler.code.stolen": "STOLEN_GENERATORS",
     "profiler.code.writer": "Writer",
     "profiler.graphs.cfg": "Block ControlFlowGraph Edge EdgeKind closure remembers_recent",

@@ -130,20 +130,22 @@ class _Arranger:
         self._cfg, self._plan, self._context = cfg, plan, context
         self._at_blocks: tuple[Actions, Actions] = (blocks, block_ends)
         self._placed: PlacedEdges = place_edges(cfg, folded, context, rule)
-        self._actions = {edge: folded.get(edge, ()) for edge in self._placed.places}
-        self._needed = {edge: self._needs(actions) for edge, actions in self._actions.items()}
-        self._places = {
-            edge: _moved(place, self._needed[edge], context)
-            for edge, place in self._placed.places.items()
-        }
+        self._places = self._placed.places
+        self._actions = {edge: folded.get(edge, ()) for edge in self._places}
+        self._needed = self._needs(self._actions.values())
+        if any(needed.at_transfer for needed in self._needed):
+            placed = zip(self._places.items(), self._needed, strict=True)
+            self._places = {edge: _moved(place, need, context) for (edge, place), need in placed}
 
-    def _needs(self, actions: tuple[Action, ...]) -> Needs:
+    def _needs(self, actions: Iterable[tuple[Action, ...]]) -> list[Needs]:
         return needs_of(actions, self._plan.table, self._context.machine, self._generators)
 
     def arrange(self, spill: Spill = NO_SPILL, freed: int = 0) -> Arrangement:
         """Return the arrangement with some registers spilled, those in `freed` as temporaries."""
         context, plan = self._context.freeing(freed), self._plan
-        places = {edge: _freed(place, freed) for edge, place in self._places.items()}
+        places = self._places
+        if freed:
+            places = {edge: _freed(place, freed) for edge, place in places.items()}
         access = self._access(places, context, spill)
         tops, ends = place_blocks(self._cfg, self._at_blocks, places.values(), access)
         names = [STACK if r is None else r.text for r in access.registers]
@@ -192,12 +194,13 @@ class _Arranger:
         )
 
     def _using(self, places: Mapping[int, EdgePlace]) -> list[EdgePlace]:
-        return [place for edge, place in places.items() if self._needed[edge].path]
+        needed = zip(places.values(), self._needed, strict=True)
+        return [place for place, needs in needed if needs.path]
 
     @cached_property
     def _chosen(self) -> tuple[PathRegister, ...]:
         """The path registers where none is spilled."""
-        together = join({id(piece): piece for piece in self._needed.values()}.values())
+        together = join({id(piece): piece for piece in self._needed}.values())
         clobbered = together.clobbers
         if together.conditions and self._context.machine is MachineKind.SPARCV8:
             clobbered = (*clobbered, *HASH_REGISTERS)  # by restoring condition codes
@@ -237,8 +240,7 @@ class _Arranger:
     def _reads_transfers(self) -> bool:
         """Whether some code stands before a transfer because it reads the transfer's registers."""
         at_blocks = (actions for blocks in self._at_blocks for actions in blocks.values())
-        needed = (*self._needed.values(), *map(self._needs, at_blocks))
-        return any(each.at_transfer for each in needed)
+        return any(each.at_transfer for each in (*self._needed, *self._needs(at_blocks)))
 
     def _block_weights(self) -> list[float]:
         rule, cfg = self._rule, self._cfg
@@ -265,7 +267,7 @@ def _without(site: Site, registers: int) -> Site:
 
 def _freed(place: EdgePlace, freed: int) -> EdgePlace:
     """Return a place of the routine's own window where spilled registers are free."""
-    if not freed or not place.site.frame.depth:
+    if not place.site.frame.depth:
         return place
     return place._replace(site=_without(place.site, freed))
 

@@ -2,12 +2,11 @@
 
 1. `code_facts` gives every word of a code image its effects (once a program).
 2. `program_blocks` says where blocks' code and their end transfers are, and what these need.
-3. `ProgramBlocks.flow` and `ProgramBlocks.place` have the kernel do a routine.
+3. `ProgramBlocks.flow` and `ProgramBlocks.placed` have the kernel do all routines, once.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -117,7 +116,7 @@ class BlockCode(Struct, frozen=True):
 
 
 class RoutineFlow(NamedTuple):
-    """Liveness and frames of one routine (`sites_kernel.flow`)."""
+    """Liveness and frames of one routine (`sites_kernel.flows`)."""
 
     # By block.
     live_in: Sequence[int]
@@ -127,11 +126,10 @@ class RoutineFlow(NamedTuple):
     named: int  # Registers that its code mentions
     busy: int  # Those that are live at the top of some block in its own window
     saves: range  # From the first block that opens a window to the last
-    arrays: Mapping[str, _Part]  # What the kernel was given, and has found
 
 
 class Placed(NamedTuple):
-    """Where the code of a routine's edges goes, by edge (`sites_kernel.place`)."""
+    """Where the code of a routine's edges goes, by edge (`sites_kernel.places`)."""
 
     where: Sequence[int]
     on: Sequence[int]
@@ -179,54 +177,79 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
         return replace(self, exits=exits)
 
     def flow(self, number: int) -> RoutineFlow:
-        """Solve liveness and frames of routine number `number`."""
-        given = self._given(number)
-        found = _call(k.flow, given, _SOLVED)
-        sizes = given["size"][0].view(0, k.SIZES)
-        blocks = sizes[k.BLOCKS]
-        live_in, behind, depth, lowered = (
-            column.view(first, blocks) for column, first, _ in found.values()
-        )
-        named, busy, *saves = sizes[k.NAMED :].tolist()
-        return RoutineFlow(
-            live_in, behind, depth, lowered, named, busy, range(*saves), given | found
-        )
+        """Return liveness and frames of routine number `number`."""
+        return self._flow_of(self._flows, number)
 
-    def place(
-        self, flow: RoutineFlow, behind_slots: Iterable[int], tops: Mapping[int, int]
-    ) -> Placed:
-        """Find where the code of the edges of a routine goes.
+    def flows_of(self, numbers: Sequence[int]) -> list[RoutineFlow]:
+        """Solve liveness and frames of some routines, and of no others."""
+        flows = self._solved(np.array(numbers, np.int64))
+        return [self._flow_of(flows, number) for number in numbers]
 
-        - `behind_slots`: Edges whose code must not stand before a delay slot.
-        - `tops`: Edge of an entry -> position of its code, if that stands in the block.
-        """
-        return _place(flow.arrays, behind_slots, tops)
+    def placed(self, number: int) -> Placed:
+        """Return where the code of the edges of routine number `number` goes."""
+        span = slice(*self.graphs.first_edge[number : number + 2].tolist())
+        return Placed(*(column[span] for column in self._placed))
 
-    def _given(self, number: int) -> dict[str, _Part]:
-        """Return the numbers of a routine, and its parts of arrays."""
-        graphs = self.graphs
-        block, end_block = graphs.first_block[number : number + 2].tolist()
-        edge, end_edge = graphs.first_edge[number : number + 2].tolist()
-        blocks, edges = end_block - block, end_edge - edge
-        size = _sizes(blocks, edges, int(graphs.addresses[number]), ALL & ~self.abi.call_writes)
-        by_edge, by_word, by_block = self._columns
-        parts = {name: (column, edge, edges) for name, column in by_edge.items()}
-        parts |= {name: (column, 0, len(self.facts.words)) for name, column in by_word.items()}
-        parts |= {name: (column, block, blocks) for name, column in by_block.items()}
-        return size | parts
+    def placed_behind(self, number: int, slots: Iterable[int]) -> Placed:
+        """Return that where the code of the edges `slots` must not stand before a delay slot."""
+        return Placed(*self._places((number,), slots))
+
+    def _flow_of(self, flows: _Flows, number: int) -> RoutineFlow:
+        span = slice(*self.graphs.first_block[number : number + 2].tolist())
+        named, busy, *saves = flows.sizes[k.SIZES * number :][k.NAMED : k.SIZES].tolist()
+        live_in, behind, depth, lowered = (column[span] for column in flows.by_block)
+        return RoutineFlow(live_in, behind, depth, lowered, named, busy, range(*saves))
 
     @cached_property
-    def _columns(self) -> tuple[dict[str, _Column], ...]:
-        """Arrays by the names of the kernel's parameters: by edge, by word, by block."""
-        own = {name: _Column.of(getattr(self, name)) for name in _OWN}
-        by_word = {name: _Column.of(getattr(self.facts, name)) for name in _BY_WORD}
-        by_edge, by_block = _graph_columns(self.graphs)
-        return by_edge, by_word, by_block | own
+    def _flows(self) -> _Flows:
+        return self._solved(np.arange(len(self.graphs)))
+
+    def _solved(self, chosen: Numbers) -> _Flows:
+        graphs, blocks = self.graphs, self.graphs.block_count
+        sizes = np.zeros((len(graphs), k.SIZES), np.int64)
+        sizes[:, k.BLOCKS], sizes[:, k.EDGES] = _counts(graphs)
+        sizes[:, k.ADDRESS] = graphs.addresses
+        sizes[:, k.KEPT] = ALL & ~self.abi.call_writes
+        found = {name: np.zeros(blocks, kind) for name, kind in _SOLVED.items()}
+        given = self._columns | {"chosen": chosen, "sizes": sizes.ravel()} | found
+        _call(k.flows, given, _scratch(graphs, chosen))
+        return _Flows(given["sizes"].data, tuple(each.data for each in found.values()))
+
+    @cached_property
+    def _placed(self) -> tuple[Sequence[int], ...]:
+        return self._places(range(len(self.graphs)), ())
+
+    def _places(self, chosen: Sequence[int], not_before: Iterable[int]) -> tuple[memoryview, ...]:
+        # the routines `chosen` follow each other
+        graphs, flows = self.graphs, self._flows
+        edges = int(graphs.first_edge[chosen[-1] + 1] - graphs.first_edge[chosen[0]])
+        barred = np.zeros(edges, np.uint8)
+        barred[list(not_before)] = 1
+        found = {name: np.zeros(edges, kind) for name, kind in _FOUND.items()}
+        given = self._columns | dict(zip(_SOLVED, map(np.asarray, flows.by_block), strict=True))
+        numbers = np.array(chosen, np.int64)
+        given |= {"chosen": numbers, "sizes": np.asarray(flows.sizes), "not_before": barred} | found
+        _call(k.places, given, _scratch(graphs, numbers))
+        return tuple(each.data for each in found.values())
+
+    @cached_property
+    def _columns(self) -> dict[str, npt.NDArray[Any]]:
+        """Arrays by the names of the kernel's parameters."""
+        own = {name: getattr(self, name) for name in _OWN}
+        by_word = {name: getattr(self.facts, name) for name in _BY_WORD}
+        return _graph_columns(self.graphs) | by_word | own
 
     @cached_property
     def _lists(self) -> _Lists:
         arrays = self.first, self.graphs.block_length, self.transfer, self.kind
         return _Lists(*(each.data for each in (*arrays, self.facts.transfers.target)))
+
+
+class _Flows(NamedTuple):
+    """What `sites_kernel.flows` has found."""
+
+    sizes: memoryview
+    by_block: tuple[memoryview, ...]
 
 
 class _Lists(NamedTuple):
@@ -350,15 +373,18 @@ def places_without_code(cfg: ControlFlowGraph) -> Placed:
     given_blocks = tuple(
         block._replace(instructions=min(block.instructions, _MANY)) for block in cfg.blocks
     )
-    by_edge, by_block = _graph_columns(PackedGraphs.of((replace(cfg, blocks=given_blocks),)))
+    graphs = PackedGraphs.of((replace(cfg, blocks=given_blocks),))
     blocks, edges = len(cfg.blocks), len(cfg.edges)
-    nothing = _Column.zeros(blocks)
-    given = _sizes(blocks, edges, cfg.address, 0)
-    given |= dict.fromkeys((*_OWN, *_SOLVED), (nothing, 0, blocks))
-    given |= dict.fromkeys(_BY_WORD, (nothing, 0, 0))
-    given |= {name: (column, 0, edges) for name, column in by_edge.items()}
-    given |= {name: (column, 0, blocks) for name, column in by_block.items()}
-    return _place(given, (), {})
+    sizes = np.zeros(k.SIZES, np.int64)
+    sizes[: k.NAMED] = blocks, edges, cfg.address, 0
+    found = {name: np.zeros(edges, kind) for name, kind in _FOUND.items()}
+    given = {name: np.zeros(blocks, kind) for name, kind in (_OWN | _SOLVED).items()}
+    given |= {name: np.zeros(0, kind) for name, kind in _BY_WORD.items()}
+    given |= _graph_columns(graphs) | found
+    chosen = np.zeros(1, np.int64)
+    given |= {"chosen": chosen, "sizes": sizes, "not_before": np.zeros(edges, np.uint8)}
+    _call(k.places, given, _scratch(graphs, chosen))
+    return Placed(*(each.data for each in found.values()))
 
 
 class Accesses(NamedTuple):
@@ -374,9 +400,8 @@ def accesses(
 ) -> Accesses:
     """Return how blocks use the registers `watched`; they have the words `begins` to `stops`."""
     found = Accesses(*np.zeros((3, len(begins)), np.uint8))
-    arrays = {"begins": begins, "stops": stops, "demanded": reads, "writes": writes}
-    given = {name: _part(each) for name, each in (arrays | found._asdict()).items()}
-    _call(k.access, _sizes(0, len(begins), 0, watched) | given, ())
+    given = {"begins": begins, "stops": stops, "demanded": reads, "writes": writes}
+    _call(k.access, {"watched": np.array([watched]), **given, **found._asdict()}, {})
     return found
 
 
@@ -386,123 +411,77 @@ def settled(own: Sets, kept: Sets, readers: Numbers, givers: Numbers, passing: S
     A reader of a flow gets the registers `passing` of the giver's set.
     """
     sets = own.copy()
-    arrays: dict[str, npt.NDArray[Any]] = {
+    given: dict[str, npt.NDArray[Any]] = {
         "readers": readers, "givers": givers, "passing": passing, "kept": kept, "sets": sets,
     }  # fmt: skip
-    given = {name: _part(each) for name, each in arrays.items()}
-    _call(k.settle, _sizes(0, len(readers), 0, 0) | given, ())
+    _call(k.settle, given, {})
     return sets
 
 
 # -- The kernel
 
-# Its parameters, by what they are found.
-_OWN = ("first", "ends", "exits", "callee", "is_shared", "end")
-_BY_WORD = ("words", "reads", "writes", "names", "window")
-_SOLVED = ("live_in", "behind", "depth", "lowered")
-_FOUND = ("where", "on", "block_of", "position", "live", "deep", "low", "falls")
+# Its parameters, and the kinds of numbers that arrays of them have.
+_OWN = {
+    "first": np.int32, "ends": np.uint8, "exits": np.int64, "callee": np.int64,
+    "is_shared": np.uint8, "end": np.int32,
+}  # fmt: skip
+_BY_WORD = {
+    "words": np.uint32, "reads": np.int64, "writes": np.int64, "names": np.int64,
+    "window": np.uint8,
+}  # fmt: skip
+_SOLVED = {"live_in": np.int64, "behind": np.int64, "depth": np.int32, "lowered": np.int32}
+_FOUND = {
+    "where": np.uint8, "on": np.int32, "block_of": np.int32, "position": np.int32,
+    "live": np.int64, "deep": np.int32, "low": np.int32, "falls": np.uint8,
+}  # fmt: skip
+_SCRATCH = (
+    "chain", "head", "mark", "waiting", "queue", "arriving", "leaving", "fallen"
+)  # fmt: skip
 
 
-def _sizes(blocks: int, edges: int, address: int, kept: int) -> dict[str, _Part]:
-    sizes = _room(("size",), k.SIZES)
-    sizes["size"][0].view(0, k.NAMED)[:] = array("q", (blocks, edges, address, kept))
-    return sizes
-
-
-def _graph_columns(graphs: PackedGraphs) -> tuple[dict[str, _Column], dict[str, _Column]]:
-    by_edge = {
-        "source": _Column.of(graphs.edge_source),
-        "target": _Column.of(graphs.edge_target),
-        "kind": _Column.of(graphs.edge_kind),
+def _graph_columns(graphs: PackedGraphs) -> dict[str, npt.NDArray[Any]]:
+    return {
+        "first_block": graphs.first_block,
+        "first_edge": graphs.first_edge,
+        "source": graphs.edge_source,
+        "target": graphs.edge_target,
+        "kind": graphs.edge_kind,
+        "start": graphs.block_start,
+        "is_slot": graphs.block_is_slot,
+        "count": graphs.block_length,
     }
-    return by_edge, {
-        "start": _Column.of(graphs.block_start),
-        "is_slot": _Column.of(graphs.block_is_slot),
-        "count": _Column.of(graphs.block_length),
-    }
 
 
-def _place(
-    given: Mapping[str, _Part], behind_slots: Iterable[int], tops: Mapping[int, int]
-) -> Placed:
-    own = _room(("not_before", "top"), given["source"][2])
-    not_before, top = (column.view(*part) for column, *part in own.values())
-    for edge in behind_slots:
-        not_before[edge] = 1
-    for edge, position in tops.items():
-        top[edge] = position
-    found = _call(k.place, {**given, **own}, _FOUND)
-    return Placed(*(column.view(*part) for column, *part in found.values()))
+def _counts(graphs: PackedGraphs) -> tuple[Numbers, Numbers]:
+    """Return how many blocks and edges each routine has."""
+    return np.diff(graphs.first_block), np.diff(graphs.first_edge)
 
 
-class _Column:
-    """An array of numbers, of which functions of the kernel get parts."""
-
-    __slots__ = ("_address", "_view", "_width")
-
-    def __init__(self, view: memoryview, address: int) -> None:
-        # The elements of a view are Python's own numbers.
-        self._view, self._address, self._width = view, address, view.itemsize
-
-    @classmethod
-    def of(cls, numbers: npt.NDArray[Any]) -> _Column:
-        """Return a column of an array's elements; those of sets of registers have a sign."""
-        numbers = np.ascontiguousarray(numbers)
-        if numbers.dtype.name in _SIGNED:
-            numbers = numbers.view(_SIGNED[numbers.dtype.name])
-        return cls(numbers.data, numbers.ctypes.data)
-
-    @classmethod
-    def zeros(cls, length: int) -> _Column:
-        """Return a column of so many 64-bit zeros."""
-        numbers = array("q", bytes(8 * length))
-        return cls(memoryview(numbers), numbers.buffer_info()[0])
-
-    def view(self, first: int, length: int) -> memoryview:
-        """Return the elements of a part."""
-        return self._view[first : first + length]
-
-    def place(self, first: int, length: int) -> tuple[int, int]:
-        """Return the address and the length of a part."""
-        return self._address + self._width * first, length
+def _scratch(graphs: PackedGraphs, chosen: Numbers) -> dict[str, npt.NDArray[Any]]:
+    """Return room as long as the vertices, or the edges, of any of some routines."""
+    blocks, edges = (counts[chosen].max(initial=0) for counts in _counts(graphs))
+    return {name: np.zeros(max(blocks + 2, edges), np.int64) for name in _SCRATCH}
 
 
 _SIGNED: dict[str, type[np.generic]] = {"uint64": np.int64, "bool": np.uint8}
-_Part = tuple[_Column, int, int]  # of an array: its first element, and how many
-
-
-def _part(numbers: npt.NDArray[Any]) -> _Part:
-    return _Column.of(numbers), 0, len(numbers)
-
-
-def _room(names: Iterable[str], length: int) -> dict[str, _Part]:
-    """Return room for arrays, by name."""
-    made = tuple(names)
-    column = _Column.zeros(len(made) * length)
-    return {name: (column, at * length, length) for at, name in enumerate(made)}
 
 
 def _call(
-    function: Callable[..., int], given: Mapping[str, _Part], found: Iterable[str]
-) -> dict[str, _Part]:
-    """Call a function of the kernel with arrays by the names of its parameters.
-
-    `given`: Those that there are; `size` is among them. Returned are those `found`, for which it
-    gets room, as for others that are missing.
-    """
-    sizes = given["size"][0].view(0, k.SIZES)
-    length = max(sizes[k.BLOCKS] + 2, sizes[k.EDGES])
-    made = _room(found, length)
-    known = {**given, **made}
+    function: Callable[..., int],
+    given: Mapping[str, npt.NDArray[Any]],
+    scratch: Mapping[str, npt.NDArray[Any]],
+) -> None:
+    """Call a function of the kernel with arrays by the names of its parameters."""
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    known |= _room((name for name in names if name not in known), length)
-    native = compiled.native(function)
-    if native is None:
-        function(*(known[name][0].view(*known[name][1:]) for name in names))
+    arrays = [_plain(scratch[name] if name in scratch else given[name]) for name in names]
+    if compiled.native(function) is None:
+        function(*(each.data for each in arrays))  # whose elements are Python's own
     else:
-        places = array("q")
-        for name in names:
-            column, first, count = known[name]
-            places.extend((*column.place(first, count), 0))
-        native(places.buffer_info()[0])
-    return made
+        compiled.call(function, *arrays)
+
+
+def _plain(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return an array as the kernel takes it: sets of registers have a sign."""
+    numbers = np.ascontiguousarray(numbers)
+    kind = _SIGNED.get(numbers.dtype.name)
+    return numbers if kind is None else numbers.view(kind)

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -54,68 +54,83 @@ class ShapeCosts(Struct):
     by_place: dict[tuple[int, int, int, int, int], BodyCost] = field(default_factory=dict)
 
 
-def body_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> BodyCost:
+Actions = tuple[Action, ...]
+
+
+def body_cost(actions: Actions, access: CounterAccess, site: Site) -> BodyCost:
     """Return what `snippet_body` of the same arguments costs, which raises the same errors."""
-    return cost_at(site, actions, access, known_kind(actions, access))
+    return body_costs(((actions, site),), access)[0]
 
 
-def cost_at(
-    site: Site, actions: tuple[Action, ...], access: CounterAccess, kind: ShapeCosts | None
+def body_costs(coded: Iterable[tuple[Actions, Site]], access: CounterAccess) -> list[BodyCost]:
+    """Return that of the code of several places."""
+    generators, table, machine = access.generators, access.table, access.machine
+    known, path_mask = access.known_costs, access.path_mask
+    found = []
+    for actions, site in coded:
+        shape: list[object] = []
+        for action in actions:
+            kind = type(action)
+            generator = generators.get(kind)
+            if generator is None or generator.shape is None:
+                break  # only the code itself tells
+            shape += kind, generator.shape(action, access)
+        else:
+            key = tuple(shape)
+            costs = known.get(key)
+            if costs is None:
+                costs = known[key] = ShapeCosts(needs(actions, table, machine, generators))
+            live, frame, slots = site
+            place = (live, path_mask, frame.depth, frame.lowered, len(slots))
+            found.append(costs.by_place.get(place) or _cost_at(place, actions, access, site, costs))
+            continue
+        found.append(measured(snippet_body(actions, access, site)))
+    return found
+
+
+def _cost_at(
+    place: tuple[int, int, int, int, int],
+    actions: Actions,
+    access: CounterAccess,
+    site: Site,
+    costs: ShapeCosts,
 ) -> BodyCost:
-    """Return the same where `known_kind` of the actions has been asked for."""
-    if kind is None:
-        return measured(snippet_body(actions, access, site))
-    frame = site.frame
-    place = (site.live, access.path_mask, frame.depth, frame.lowered, len(site.slots))
-    cost = kind.by_place.get(place)
+    clobbers = effective_clobbers(costs.needed, access.machine, site)
+    carried = access.context.abi.carried
+    registers = _register_class(access.machine, carried, site.live, access.path_mask, clobbers)
+    at = (registers, *place[2:])
+    cost = costs.by_class.get(at)
     if cost is None:
-        clobbers = effective_clobbers(kind.needed, access.machine, site)
-        carried = access.context.abi.carried
-        registers = _register_class(access.machine, carried, site.live, access.path_mask, clobbers)
-        at = (registers, *place[2:])
-        cost = kind.by_class.get(at)
-        if cost is None:
-            cost = kind.by_class[at] = measured(snippet_body(actions, access, site))
-        if len(kind.by_place) >= PLACES:
-            kind.by_place.clear()
-        kind.by_place[place] = cost
+        cost = costs.by_class[at] = measured(snippet_body(actions, access, site))
+    if len(costs.by_place) >= PLACES:
+        costs.by_place.clear()
+    costs.by_place[place] = cost
     return cost
 
 
-def known_kind(actions: tuple[Action, ...], access: CounterAccess) -> ShapeCosts | None:
-    """Return what is known of code of this shape; None where only the code itself tells."""
-    key: list[object] = []
-    for action in actions:
-        generator = access.generators.get(type(action))
-        if generator is None or generator.shape is None:
-            return None
-        key += type(action), generator.shape(action, access)
-    shape = tuple(key)
-    known: ShapeCosts | None = access.known_costs.get(shape)
-    if known is None:
-        needed = needs_of(actions, access.table, access.machine, access.generators)
-        known = access.known_costs[shape] = ShapeCosts(needed)
-    return known
-
-
-_NEEDS: dict[
-    tuple[int, CounterTable, MachineKind], tuple[Generators, dict[tuple[type, ...], Needs]]
-] = {}
-# The generators are among the values, so that no others can get their identity.
+# By generators, kind of table, and machine: what actions of the same kinds need. The generators are
+# among the values, so that no others can get their identity.
+_NEEDS: dict[tuple[int, CounterTable, MachineKind], tuple[Generators, dict[object, Needs]]] = {}
 
 
 def needs_of(
-    actions: tuple[Action, ...], table: CounterTable, machine: MachineKind, generators: Generators
-) -> Needs:
-    """Return what `writer.needs` does, worked out once for actions of the same kinds."""
+    all_actions: Iterable[Actions],
+    table: CounterTable,
+    machine: MachineKind,
+    generators: Generators,
+) -> list[Needs]:
+    """Return what `writer.needs` does of each, worked out once for actions of the same kinds."""
     _, known = _NEEDS.setdefault((id(generators), table, machine), (generators, {}))
-    kinds = tuple(map(type, actions))
-    needed = known.get(kinds)
-    if needed is None:
-        needed = needs(actions, table, machine, generators)
-        if all(generator_of(generators, kind).shape is not None for kind in kinds):
-            known[kinds] = needed
-    return needed
+    found = []
+    for actions in all_actions:
+        kinds = tuple(map(type, actions))
+        needed = known.get(kinds)
+        if needed is None:
+            needed = needs(actions, table, machine, generators)
+            if all(generator_of(generators, kind).shape is not None for kind in kinds):
+                known[kinds] = needed
+        found.append(needed)
+    return found
 
 
 @lru_cache(maxsize=1 << 15)

@@ -52,18 +52,6 @@ class RoutineAnalysis(Struct, frozen=True, eq=False, dict=True):
         """Registers that are live at the top of some block in the routine's own window."""
         return self.liveness.flow.busy
 
-    @cached_property
-    def placed(self) -> Placed:
-        """Where the code of its edges goes, if none of it must stand behind delay slots."""
-        return self.place(())
-
-    def place(self, behind_slots: Iterable[int]) -> Placed:
-        """Find where that goes if the code of some edges must not precede a delay slot."""
-        cfg = self.cfg
-        entered = (cfg.edges[edge] for edge in cfg.out_edges[cfg.entry])
-        tops = {e.id: self.frames.after_save(e.target) for e in entered if e.target != cfg.exit}
-        return self.liveness.place(behind_slots, tops)
-
 
 _WHERE = (Where.SOURCE_END, Where.TARGET_TOP, Where.FALL_THROUGH, Where.STUB)
 
@@ -101,6 +89,7 @@ class RoutineContext:
         self._places: dict[int, EdgePlace] = {}  # Those of `_placed` that were asked for
         # What snippets may use at sites, as far as that is known (`writer`)
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
+        self.running_into: dict[int, tuple[int, ...] | None] = {}  # See `places.running_into`
         self._sites: dict[tuple[int, FrameState], Site] = {}
         self._in_blocks: dict[int, tuple[Site, ...]] = {}
         self._others: dict[RegisterUse, RoutineContext] = {use: self}
@@ -176,9 +165,9 @@ class RoutineContext:
             if self.analysis is None:
                 self._placed = places_without_code(cfg)
             elif self.behind_slots:
-                self._placed = self.analysis.place(self.behind_slots)
+                self._placed = self.analysis.liveness.placed_behind(self.behind_slots)
             else:
-                self._placed = self.analysis.placed
+                self._placed = self.analysis.liveness.placed
         return self._placed
 
     def places(self, cfg: ControlFlowGraph, edges: Iterable[int]) -> dict[int, EdgePlace]:

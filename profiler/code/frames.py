@@ -72,7 +72,7 @@ def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ..
 
 
 class Frames:
-    """Frame states of one routine: forward data flow from its entries (`sites_kernel.flow`)."""
+    """Frame states of one routine: forward data flow from its entries (`sites_kernel.flows`)."""
 
     def __init__(self, liveness: Liveness) -> None:
         self._facts, self._blocks, self._flow = liveness.facts, liveness.blocks, liveness.flow
@@ -133,10 +133,6 @@ class Frames:
     def after(self, block: int) -> FrameState:
         """State at the end of `block`, its delay slot executed."""
         return self.in_block(block)[-1]
-
-    def after_save(self, block: int) -> int:
-        """Position behind the block's last `save` and what ends its frame, 0 if it has none."""
-        return max((made + 1 for _, made, _ in self._saves(block)), default=0)
 
     def ends_frame(self, block: int, position: int) -> bool:
         """Whether an instruction lowers %sp to the end of a frame that a `save` has begun."""

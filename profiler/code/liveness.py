@@ -3,14 +3,15 @@
 Terms: a register is *live* at a point if some path from there may read it before it is replaced.
 Sets are masks as in `simprof.simulator.isa.effects`, in the window that is current at the point.
 
-Live-in(b) = f_b(union of what b's out-edges need) is solved by `sites_kernel.flow`. `save` and
+Live-in(b) = f_b(union of what b's out-edges need) is solved by `sites_kernel.flows`. `save` and
 `restore` rename registers, so f_b is not always a gen/keep pair. `live_before` and `live_on_edge`
 answer for points inside blocks and between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from simprof.profiler.code import sites_kernel as k
 from simprof.profiler.code.blocks import BlockCode, Placed, ProgramBlocks, RoutineFlow
@@ -36,7 +37,7 @@ class Liveness:
     """Liveness of routine number `number` of a program."""
 
     def __init__(self, cfg: ControlFlowGraph, program: ProgramBlocks, number: int) -> None:
-        self._cfg, self._program = cfg, program
+        self._cfg, self._program, self._number = cfg, program, number
         self.facts = program.facts
         self._first = int(program.graphs.first_block[number])
         self.blocks = BlockCodes(program, self._first, len(cfg.blocks))
@@ -83,9 +84,14 @@ class Liveness:
         own = self._program.is_shared[self._first : self._first + len(self.blocks)]
         return frozenset(own.nonzero()[0].tolist())
 
-    def place(self, behind_slots: Iterable[int], tops: Mapping[int, int]) -> Placed:
-        """Find where the code of edges goes (`ProgramBlocks.place`)."""
-        return self._program.place(self.flow, behind_slots, tops)
+    @cached_property
+    def placed(self) -> Placed:
+        """Where the code of its edges goes."""
+        return self._program.placed(self._number)
+
+    def placed_behind(self, slots: Iterable[int]) -> Placed:
+        """Find where that goes if the code of some edges must not precede a delay slot."""
+        return self._program.placed_behind(self._number, slots)
 
     @property
     def named(self) -> int:
@@ -119,7 +125,7 @@ def handed_over(
     # routine may be a part of another, written in assembly, and get registers from it that the
     # calling convention does not name, as glibc's `__memcpy_large` gets %g4 and the flags. Where it
     # is a compiled one, this is what the convention names.
-    first = {}
+    first: dict[int, tuple[int, int]] = {}
     for number in numbers:
         cfg = cfgs[number]
         own = (block for block in cfg.targets(cfg.entry) if cfg.blocks[block].start == cfg.address)
@@ -127,7 +133,8 @@ def handed_over(
     handed = {address: 0 for address, _ in first.values()}
     while True:
         known = program.handing(handed)
-        found = {address: known.flow(number).live_in[b] for number, (address, b) in first.items()}
+        flows = zip(first.values(), known.flows_of(tuple(first)), strict=True)
+        found = {address: flow.live_in[block] for (address, block), flow in flows}
         if found == handed:
             return known
         handed = found

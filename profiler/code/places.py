@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from simprof.profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
+from simprof.profiler.code.body_costs import BodyCost, body_costs, needs_of
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.snippet_parts import (
@@ -84,19 +84,21 @@ def place_edges(
     """Return where the code of the edges `actions` goes."""
     coded = sorted({*actions, *runs_into_code(cfg, actions, context)})
     places = context.places(cfg, coded)
-    leaving = {place.edge for place in places.values() if place.where is Where.STUB}
+    leaving: set[int] = set()
+    entered: set[int] = set()  # code of an entry that stands before a block takes that place
+    for edge, place in places.items():
+        if place.where is Where.STUB:
+            leaving.add(place.edge)
+        elif place.where is Where.FALL_THROUGH and cfg.edges[edge].source == cfg.entry:
+            entered.add(cfg.edges[edge].target)
+    if not leaving:
+        return PlacedEdges(places, frozenset())
     by_target: dict[int, list[int]] = {}
     for edge in sorted(leaving):
         by_target.setdefault(cfg.edges[edge].target, []).append(edge)
-    # Code of an entry that stands before a block takes that place.
-    entered = {
-        cfg.edges[edge].target
-        for edge, place in places.items()
-        if cfg.edges[edge].source == cfg.entry and place.where is Where.FALL_THROUGH
-    }
     before: set[int] = set()
     for target, stubs in by_target.items():
-        running = None if target in entered else _running_into(cfg, target, context)
+        running = None if target in entered else running_into(cfg, target, context)
         chosen = None if running is None else _choose(stubs, running, rule)
         if chosen is not None and running is not None:
             before.add(chosen)
@@ -108,27 +110,38 @@ def place_edges(
         for edge, place in places.items()
         if place.edge in leaving and (place.edge == edge or place.edge not in places)
     }
-    for edge, place in places.items():
-        if place.edge in before:
-            places[edge] = place._replace(where=Where.BEFORE_TARGET)
-    return PlacedEdges(dict(sorted(places.items())), frozenset(jumping))
+    if before:
+        for edge, place in places.items():
+            if place.edge in before:
+                places[edge] = place._replace(where=Where.BEFORE_TARGET)
+        places = dict(sorted(places.items()))
+    return PlacedEdges(places, frozenset(jumping))
 
 
 def _choose(stubs: Sequence[int], running: Sequence[int], rule: LayoutRule) -> int | None:
     """Return the edge whose code stands before its target; None: none of `stubs` does."""
     if rule.layout is CodeLayout.STUBS:
         return None
-    chosen = max(stubs, key=lambda edge: (rule.weight(edge), -edge))
-    saved = JUMP * (rule.weight(chosen) - sum(rule.weight(edge) for edge in running))
+    weight = rule.weight
+    chosen = stubs[0] if len(stubs) == 1 else max(stubs, key=lambda edge: (weight(edge), -edge))
+    saved = JUMP * (weight(chosen) - sum(map(weight, running)))
     return chosen if rule.layout is CodeLayout.BEFORE_TARGET or saved > 0 else None
 
 
-def _running_into(
+def running_into(
     cfg: ControlFlowGraph, target: int, context: RoutineContext
 ) -> tuple[int, ...] | None:
     """Return the edge along which the code before block `target` runs on into it, () if none does;
     None where nothing can stand between them.
     """
+    if target not in context.running_into:  # all schemes ask
+        context.running_into[target] = _running_into(cfg, target, context)
+    return context.running_into[target]
+
+
+def _running_into(
+    cfg: ControlFlowGraph, target: int, context: RoutineContext
+) -> tuple[int, ...] | None:
     # Between a delay slot and what follows it there is no place, nor before a copy of one.
     if target == cfg.exit or target in context.shared_slots or cfg.blocks[target].is_slot:
         return None
@@ -238,12 +251,14 @@ def place_blocks(
     tops: dict[int, BlockCodePlace] = {}
     ends: dict[int, BlockCodePlace] = {}
     for actions_at, places in zip(at_blocks, (tops, ends), strict=True):
-        for block, actions in sorted(actions_at.items()):
+        needed = needs_of(actions_at.values(), access.table, access.machine, access.generators)
+        for (block, actions), needs in sorted(
+            zip(actions_at.items(), needed, strict=True), key=_of
+        ):
             start = tops[block].position if places is ends and block in tops else 0
             start = max(start, first.get(block, 0))
             end = _last_position(access.context, block)
-            needed = needs_of(actions, access.table, access.machine, access.generators)
-            if needed.at_transfer:
+            if needs.at_transfer:
                 start = max(start, end_of(access.context, block))
             elif places is tops and access.context.spilled:
                 end = start  # what the block itself does with its registers comes behind
@@ -251,6 +266,10 @@ def place_blocks(
                 end = min(end, last[block])
             places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, access)
     return tops, ends
+
+
+def _of(coded: tuple[tuple[int, tuple[Action, ...]], object]) -> int:
+    return coded[0][0]
 
 
 def _last_position(context: RoutineContext, block: int) -> int:
@@ -263,15 +282,14 @@ def _last_position(context: RoutineContext, block: int) -> int:
 def _cheapest(
     block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
 ) -> BlockCodePlace:
-    kind, context = known_kind(actions, access), access.context
-    least = cost_at(context.free_site, actions, access, kind).cost
+    context = access.context
     sites = (context.free_site,) if context.analysis is None else context.sites(block)
-    best: tuple[int, BodyCost] | None = None
-    for position in positions:
-        cost = cost_at(sites[position], actions, access, kind)
-        if best is None or cost.cost < best[1].cost:
-            best = position, cost
-        if cost.cost <= least:
-            break
-    assert best is not None
-    return BlockCodePlace(block, best[0], sites[best[0]], actions, best[1])
+    at = positions[0]
+    wanted = (actions, context.free_site), (actions, sites[at])
+    least, cost = body_costs(wanted, access)
+    if cost.cost > least.cost:
+        rest = ((actions, sites[position]) for position in positions)
+        for position, other in zip(positions, body_costs(rest, access), strict=True):
+            if other.cost < cost.cost:
+                at, cost = position, other
+    return BlockCodePlace(block, at, sites[at], actions, cost)

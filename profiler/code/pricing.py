@@ -280,13 +280,13 @@ def routine_cost(
 
 
 def _arranged_cost(arranged: Arrangement) -> RoutineCost:
-    from simprof.profiler.code.body_costs import body_cost
+    from simprof.profiler.code.body_costs import body_costs
     from simprof.profiler.code.places import JUMP
 
-    snippets = {}
-    for edge, place in arranged.places.items():
-        body = body_cost(arranged.actions[edge], arranged.access, place.site)
-        snippets[edge] = _paid(body, JUMP * (edge in arranged.jumping))
+    actions, places, jumping = arranged.actions, arranged.places, arranged.jumping
+    coded = ((actions[edge], place.site) for edge, place in places.items())
+    bodies = zip(places, body_costs(coded, arranged.access), strict=True)
+    snippets = {edge: _paid(body, JUMP * (edge in jumping)) for edge, body in bodies}
     return RoutineCost(
         snippets,
         {block: _paid(place.cost) for block, place in arranged.tops.items()},

@@ -1,8 +1,8 @@
-"""Data flow of one routine, and where code of its edges goes, on arrays of numbers.
+"""Data flow of a program's routines, and where code of their edges goes, on arrays of numbers.
 
-1. `flow`: which registers are live before and behind each block (`liveness`), and how far windows
+1. `flows`: which registers are live before and behind each block (`liveness`), and how far windows
    and %sp have moved where it begins (`frames`).
-2. `place`: where the code of each edge goes (`places`), and what is known of that point.
+2. `places`: where the code of each edge goes (`places`), and what is known of that point.
 """
 
 # These functions are Python's, on sequences of numbers, and are also machine code. Blocks
@@ -25,6 +25,7 @@ Bytes = Any
 SAVE, RESTORE = 1, 2
 _WINDOW = OUTS | LOCALS | INS
 _SP = 14
+_ADD_TO_SP = 0x9C03A000  # add %sp, constant, %sp, without the constant
 
 # What a block ends with, of `ends`: a call whose callee comes back and destroys registers; another
 # call; a trap that no code stands behind, and one that no code at all stands behind.
@@ -35,9 +36,9 @@ FALL_THROUGH, TAKEN, _SWITCH, SLOT, CALL_RETURN, ENTRY, EXIT = range(7)
 # Kinds of places (`frames.Where`).
 SOURCE_END, TARGET_TOP, IN_LINE, STUB = range(4)
 
-# Numbers of a routine, in the first array. Given are those of its blocks and edges, its address and
-# the registers that callees keep; `flow` finds those that it names, those that are live at the top
-# of some block in its own window, the first block that opens one, and the one behind the last.
+# Numbers of a routine. Given are those of its blocks and edges, its address and the registers that
+# callees keep; `flows` finds those that it names, those that are live at the top of some block in
+# its own window, the first block that opens one, and the one behind the last.
 BLOCKS, EDGES, ADDRESS, KEPT, NAMED, BUSY, FIRST_SAVE, END_OF_SAVES, SIZES = range(9)
 
 # What `mark` says of a block.
@@ -86,15 +87,17 @@ def moved_stack(window: int, word: int, depth: int, lowered: int) -> int:
 
 
 @compiled.kernel
-def flow(
-    size: Longs, source: Ints, target: Ints, kind: Bytes, start: Longs,
+def flows(
+    chosen: Longs, sizes: Longs, first_block: Longs, first_edge: Longs,
+    source: Ints, target: Ints, kind: Bytes, start: Longs,
     first: Ints, count: Ints, ends: Bytes, exits: Longs, callee: Longs,
     words: Words, reads: Longs, writes: Longs, names: Longs, window: Bytes,
-    live_in: Longs, behind: Longs, depth: Longs, lowered: Longs,
+    live_in: Longs, behind: Longs, depth: Ints, lowered: Ints,
     chain: Longs, head: Longs, mark: Longs, waiting: Longs, queue: Longs,
 ) -> int:  # fmt: skip
-    """Solve liveness and frames of a routine; what is found is put into `live_in` to `lowered`.
+    """Solve liveness and frames of the routines `chosen`; found are `live_in` to `lowered`.
 
+    - `sizes`: `SIZES` numbers a routine, of all routines. `first_block`, `first_edge`: Of each.
     - `source`, `target`, `kind`: Of edges.
     - `start`, `first`, `count`: Of blocks: address, number of the first word, number of words.
     - `ends`, `exits`, `callee`: What they end with; what is live where they leave the routine, -1
@@ -102,8 +105,33 @@ def flow(
     - `words` to `window`: Of the code image.
     - `live_in`, `behind`: What is live before blocks, and behind them and their callees.
     - `depth`, `lowered`: See `FrameState`, where blocks begin.
-    - The others are scratch, as long as there are vertices or edges.
+    - The others are scratch, as long as a routine has vertices or edges.
     """
+    for at in range(len(chosen)):
+        number = chosen[at]
+        edge, next_edge = first_edge[number], first_edge[number + 1]
+        block, next_block = first_block[number], first_block[number + 1]
+        _flow(
+            sizes[SIZES * number : SIZES * (number + 1)],
+            source[edge:next_edge], target[edge:next_edge], kind[edge:next_edge],
+            start[block:next_block], first[block:next_block], count[block:next_block],
+            ends[block:next_block], exits[block:next_block], callee[block:next_block],
+            words, reads, writes, names, window,
+            live_in[block:next_block], behind[block:next_block],
+            depth[block:next_block], lowered[block:next_block],
+            chain, head, mark, waiting, queue,
+        )  # fmt: skip
+    return 0
+
+
+def _flow(
+    size: Numbers, source: Numbers, target: Numbers, kind: Numbers, start: Numbers,
+    first: Numbers, count: Numbers, ends: Numbers, exits: Numbers, callee: Numbers,
+    words: Numbers, reads: Numbers, writes: Numbers, names: Numbers, window: Numbers,
+    live_in: Numbers, behind: Numbers, depth: Numbers, lowered: Numbers,
+    chain: Numbers, head: Numbers, mark: Numbers, waiting: Numbers, queue: Numbers,
+) -> None:  # fmt: skip
+    """Do so for one routine, whose parts of the arrays these are."""
     blocks, edges, address, kept = size[BLOCKS], size[EDGES], size[ADDRESS], size[KEPT]
     named, first_save, end_of_saves = 0, blocks, 0
     for block in range(blocks):
@@ -126,7 +154,6 @@ def flow(
         if depth[block] >= saves:
             busy |= live_in[block]
     size[BUSY] = busy
-    return 0
 
 
 # -- Liveness
@@ -286,28 +313,59 @@ def _follow(
 
 
 @compiled.kernel
-def place(
-    size: Longs, source: Ints, target: Ints, kind: Bytes, start: Longs,
-    is_slot: Bytes,
+def places(
+    chosen: Longs, sizes: Longs, first_block: Longs, first_edge: Longs,
+    source: Ints, target: Ints, kind: Bytes, start: Longs, is_slot: Bytes,
     first: Ints, count: Ints, ends: Bytes, exits: Longs, callee: Longs,
     is_shared: Bytes, end: Ints, words: Words, reads: Longs, writes: Longs,
-    window: Bytes, live_in: Longs, behind: Longs, depth: Longs, lowered: Longs,
-    not_before: Longs, top: Longs,
-    where: Longs, on: Longs, block_of: Longs, position: Longs, live: Longs,
-    deep: Longs, low: Longs, falls: Longs,
+    window: Bytes, live_in: Longs, behind: Longs, depth: Ints, lowered: Ints,
+    not_before: Bytes,
+    where: Bytes, on: Ints, block_of: Ints, position: Ints, live: Longs,
+    deep: Ints, low: Ints, falls: Bytes,
     head: Longs, arriving: Longs, leaving: Longs, fallen: Longs,
 ) -> int:  # fmt: skip
-    """Find the places of code of all edges, and what is known there.
+    """Find the places of code of all edges of the routines `chosen`, and what is known there.
 
-    - Up to `window`, and `live_in` to `lowered`: as for `flow`. Where there are no `words`, only
+    - Up to `window`, and `live_in` to `lowered`: as for `flows`. Where there are no `words`, only
       `where` to `position` are found.
     - `is_shared`, `end`: Of blocks: `RoutineContext.shared_slots`; where code at their ends goes.
-    - `not_before`: Edges whose code must not stand before a delay slot; `top`: where code at a
-      block's top goes that is executed when the routine is entered there. By edge.
+    - `not_before`: Edges whose code must not stand before a delay slot. It, and what is found,
+      begins with the first edge of the first routine that is chosen.
     - `where` to `low`: Of edges, as in `EdgePlace` and its site; block and position are -1 off the
       blocks. `falls`: Whether control runs on along them.
     - The others are scratch, by vertex.
     """
+    begin = first_edge[chosen[0]] if len(chosen) else 0
+    for at in range(len(chosen)):
+        number = chosen[at]
+        edge, next_edge = first_edge[number], first_edge[number + 1]
+        block, next_block = first_block[number], first_block[number + 1]
+        own, next_own = edge - begin, next_edge - begin
+        _place(
+            sizes[SIZES * number : SIZES * (number + 1)],
+            source[edge:next_edge], target[edge:next_edge], kind[edge:next_edge],
+            start[block:next_block], is_slot[block:next_block], first[block:next_block],
+            count[block:next_block], ends[block:next_block], exits[block:next_block],
+            callee[block:next_block], is_shared[block:next_block], end[block:next_block],
+            words, reads, writes, window, live_in[block:next_block], behind[block:next_block],
+            depth[block:next_block], lowered[block:next_block], not_before[own:next_own],
+            where[own:next_own], on[own:next_own], block_of[own:next_own],
+            position[own:next_own], live[own:next_own], deep[own:next_own], low[own:next_own],
+            falls[own:next_own], head, arriving, leaving, fallen,
+        )  # fmt: skip
+    return 0
+
+
+def _place(
+    size: Numbers, source: Numbers, target: Numbers, kind: Numbers, start: Numbers,
+    is_slot: Numbers, first: Numbers, count: Numbers, ends: Numbers, exits: Numbers,
+    callee: Numbers, is_shared: Numbers, end: Numbers, words: Numbers, reads: Numbers,
+    writes: Numbers, window: Numbers, live_in: Numbers, behind: Numbers, depth: Numbers,
+    lowered: Numbers, not_before: Numbers, where: Numbers, on: Numbers, block_of: Numbers,
+    position: Numbers, live: Numbers, deep: Numbers, low: Numbers, falls: Numbers,
+    head: Numbers, arriving: Numbers, leaving: Numbers, fallen: Numbers,
+) -> None:  # fmt: skip
+    """Do so for one routine, whose parts of the arrays these are."""
     blocks, edges, address, kept = size[BLOCKS], size[EDGES], size[ADDRESS], size[KEPT]
     entry = blocks
     for vertex in range(blocks + 2):
@@ -332,7 +390,10 @@ def place(
             in_line = head[entry] >= 0 or onto >= blocks or start[onto] == address
             where[edge] = IN_LINE if in_line or not fallen[onto] else STUB
             if is_only:
-                where[edge], block_of[edge], position[edge] = TARGET_TOP, onto, top[edge]
+                where[edge], block_of[edge] = TARGET_TOP, onto
+                position[edge] = 0
+                if len(words):
+                    position[edge] = _after_save(first[onto], count[onto], words, window)
         elif is_shared[begin]:
             where[edge] = STUB
         elif at_end and kind[edge] != CALL_RETURN:
@@ -352,11 +413,23 @@ def place(
             live[edge] = _live_at(
                 block, at, behind[block], kept, first, count, ends, callee, reads, writes, window
             )
-        deep[edge], low[edge] = depth[block], lowered[block]
+        at_depth, down = depth[block], lowered[block]
         for word in range(first[block], first[block] + at):
-            low[edge] = moved_stack(window[word], words[word], deep[edge], low[edge])
-            deep[edge] = moved_depth(window[word], deep[edge])
-    return 0
+            down = moved_stack(window[word], words[word], at_depth, down)
+            at_depth = moved_depth(window[word], at_depth)
+        deep[edge], low[edge] = at_depth, down
+
+
+def _after_save(first: int, count: int, words: Numbers, window: Numbers) -> int:
+    """Return the position behind a block's last `save` and what ends its frame, 0 without one."""
+    # A frame of more than 4096 bytes takes constants off %sp behind the `save`, too.
+    behind = 0
+    for position in range(count):
+        word = words[first + position]
+        lowers = word >> 13 == _ADD_TO_SP >> 13 and word >> 12 & 1 == 1
+        if window[first + position] == SAVE or (behind > 0 and lowers):
+            behind = position + 1
+    return behind
 
 
 def _falls_through(
@@ -391,35 +464,33 @@ def _onward(
 
 @compiled.kernel
 def access(
-    size: Longs, begins: Longs, stops: Longs, demanded: Longs, writes: Longs,
+    watched: Longs, begins: Longs, stops: Longs, demanded: Longs, writes: Longs,
     read_first: Bytes, kept: Bytes, written_last: Bytes,
 ) -> int:  # fmt: skip
-    """Find which of the registers `size[KEPT]` blocks read before they write them, and so on.
+    """Find which of the registers `watched[0]` blocks read before they write them, and so on.
 
-    There are `size[EDGES]` blocks, of words `begins` to `stops`; these read what is `demanded`.
+    Blocks have the words `begins` to `stops`; these read what is `demanded`.
     """
-    for block in range(size[EDGES]):
+    for block in range(len(begins)):
         first, written, last = 0, 0, 0
         for word in range(begins[block], stops[block]):
-            read, replaced = demanded[word] & size[KEPT], writes[word] & size[KEPT]
+            read, replaced = demanded[word] & watched[0], writes[word] & watched[0]
             first |= read & ~written
             written |= replaced
             last = last & ~read | replaced
         read_first[block], written_last[block] = first, last
-        kept[block] = size[KEPT] & ~written
+        kept[block] = watched[0] & ~written
     return 0
 
 
 @compiled.kernel
-def settle(
-    size: Longs, readers: Longs, givers: Longs, passing: Bytes, kept: Bytes, sets: Bytes
-) -> int:
+def settle(readers: Longs, givers: Longs, passing: Bytes, kept: Bytes, sets: Bytes) -> int:
     """Let `sets` of blocks, of 8 registers, grow until `settled` is true of them.
 
-    `readers`, `givers`, `passing`: Of flows, of which there are `size[EDGES]`: blocks, and the
-    registers of the giver's that are among the reader's if it has `kept` them.
+    `readers`, `givers`, `passing`: Of flows: blocks, and the registers of the giver's that are
+    among the reader's if it has `kept` them.
     """
-    last, is_growing, is_odd = size[EDGES] - 1, True, False
+    last, is_growing, is_odd = len(readers) - 1, True, False
     while is_growing:
         is_growing, is_odd = False, not is_odd
         for number in range(last + 1):

@@ -130,7 +130,8 @@ def _add_shape(action: AddRegister, access: CounterAccess) -> Hashable:
     return shapes.constant(access.scale * action.constant, access)
 
 
-def _count_shape(action: CountPath | CountConstantPath, access: CounterAccess) -> Hashable:
+def count_shape(action: CountPath | CountConstantPath, access: CounterAccess) -> Hashable:
+    """What decides how many instructions the count of a path takes."""
     if access.table is CounterTable.HASH:
         return shapes.constant(action.constant, access), shapes.table(access)
     is_constant = isinstance(action, CountConstantPath) or access.scale == 1
@@ -140,7 +141,7 @@ def _count_shape(action: CountPath | CountConstantPath, access: CounterAccess) -
 PATH_GENERATORS: Generators = {
     SetRegister: Generator(set_register, Needs(path=True), _set_shape),
     AddRegister: Generator(add_register, Needs(path=True), _add_shape),
-    CountPath: Generator(count_path, count_needs, _count_shape),
-    CountConstantPath: Generator(count_constant, count_needs, _count_shape),
+    CountPath: Generator(count_path, count_needs, count_shape),
+    CountConstantPath: Generator(count_constant, count_needs, count_shape),
     CountEdge: Generator(count_edge, shape=shapes.same),
 }

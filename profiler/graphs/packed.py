@@ -111,10 +111,6 @@ class PackedGraphs(
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __reduce__(self) -> tuple[type[PackedGraphs], tuple[object, ...]]:
-        """Return what a pickle holds: no graphs, which the arrays make again."""
-        return PackedGraphs, astuple(self)[:-2]
-
     @property
     def block_count(self) -> int:
         """Number of blocks of all routines."""

@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec.structs import replace
-
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -32,6 +30,7 @@ from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
+from simprof.profiler.recovery.kept import from_bytes, to_bytes
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.profiler.request.request import Setting
 from simprof.profiler.request.weights import Weights
@@ -77,19 +76,16 @@ class BinaryMemory:
             return self._ahead
         if self._files is None:
             return None
-        recovered = self._load(_graphs_of(discoveries), ProgramGraphs)
-        if recovered is None:
+        data = self._files.read(self._name(_graphs_of(discoveries)))
+        if data is None:
             return None
         program = program or self.program
-        code = build_code_image(program, discoveries.late_words)
-        block_at = recovered.arrays.block_index(code.place.indices, len(code.words))
-        return replace(recovered, program=program, code=code, block_at=block_at)
+        return from_bytes(data, program, build_code_image(program, discoveries.late_words))
 
     def keep_graphs(self, recovered: ProgramGraphs, discoveries: Discoveries) -> None:
-        """Keep graphs that rest on some discoveries, without what the file has."""
+        """Keep graphs that rest on some discoveries."""
         if self._files is not None:
-            graphs = replace(recovered, program=None, code=None, block_at=None)
-            self._keep(_graphs_of(discoveries), graphs)
+            self._files.write(self._name(_graphs_of(discoveries)), to_bytes(recovered))
 
     def recover(
         self,

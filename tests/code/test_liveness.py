@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import FRAME_SLOTS, FrameState, Where
 from simprof.profiler.code.places import find_place
 from simprof.profiler.code.registers import ABI32, ABI64, mask
 from simprof.profiler.code.sites_kernel import before_restore, before_save
-from simprof.profiler.graphs.cfg import EdgeKind
+from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -37,6 +37,11 @@ def windowed(frame: int = -176) -> list[Item]:
         asm.ret(),
         asm.restore(),
     )
+
+
+def position_behind_save(cfg: ControlFlowGraph, context: RoutineContext) -> int | None:
+    """Return where code of the routine's entry goes."""
+    return find_place(cfg, cfg.out_edges[cfg.entry][0], context).position
 
 
 def leaf() -> list[Item]:
@@ -76,7 +81,7 @@ def test_windowed_routine(machine: MachineKind) -> None:
     assert frames.before(0, 0) == FrameState(0, 0)
     assert frames.before(0, 1) == frames.before(after_call, 1) == FrameState(1, 0)
     assert frames.after(after_call).depth == 0
-    assert frames.after_save(0) == 1
+    assert position_behind_save(program.cfg("main"), program.context("main")) == 1
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -84,11 +89,12 @@ def test_frame_that_is_made_in_two_steps(machine: MachineKind) -> None:
     """A frame of more than 4096 bytes: words of snippets lie below all that %fp reaches."""
     body = windowed(-4096)
     body.insert(1, asm.arithmetic("add", R.SP, -816, R.SP))
-    context = Assembled({"main": body, "leaf": leaf()}, machine).context("main")
+    program = Assembled({"main": body, "leaf": leaf()}, machine)
+    context = program.context("main")
     assert context.analysis is not None
     frames, abi = context.analysis.frames, context.abi
     assert frames.frame_size == 4096 + 816
-    assert frames.after_save(0) == 2
+    assert position_behind_save(program.cfg("main"), context) == 2
     assert [frames.ends_frame(0, position) for position in range(4)] == [False, True, False, False]
     found = [(slot.base, slot.offset) for slot in context.free_site.slots]
     by_fp = [(R.FP, abi.bias - 4912 + abi.minimum_frame - 8 * (k + 1)) for k in range(FRAME_SLOTS)]

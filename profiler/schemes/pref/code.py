@@ -24,6 +24,8 @@ first, and where counters are out of reach of the tags their address is made ane
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from simprof import schemes as s
 from simprof.profiler.schemes.pref.actions import (
     UNINTERESTING,
@@ -32,7 +34,7 @@ from simprof.profiler.schemes.pref.actions import (
     CountPreferred,
     SetBoth,
 )
-from simprof.schemes import asm
+from simprof.schemes import asm, shapes
 
 # Temporaries of a count. The first two are those that a call of the hashing routine destroys.
 NUMBER, INDEX, ADDRESS, VALUE = range(4)
@@ -122,13 +124,18 @@ def _needs(action: CountPreferred, table: s.CounterTable, machine: s.MachineKind
     return s.Needs(True, clobbers, machine is s.MachineKind.SPARCV8)
 
 
+def _both_shape(action: SetBoth | AddBoth, access: s.CounterAccess) -> Hashable:
+    return shapes.constant(action.index, access), shapes.constant(action.number, access)
+
+
 CODE = s.SchemeCode(
     generators={
-        SetBoth: s.Generator(set_both, s.Needs(path=True)),
-        AddBoth: s.Generator(add_both, s.Needs(path=True)),
+        SetBoth: s.Generator(set_both, s.Needs(path=True), _both_shape),
+        AddBoth: s.Generator(add_both, s.Needs(path=True), _both_shape),
         CountPreferred: s.Generator(count_preferred, _needs),
         CountKnown: s.Generator(
-            lambda writer, action: writer.increment(writer.layout.path_counter(action.counter))
+            lambda writer, action: writer.increment(writer.layout.path_counter(action.counter)),
+            shape=shapes.same,
         ),
     },
 )

@@ -14,6 +14,8 @@ On V8 a branch needs `cmp` before it, on V8+ a copy of the register without its 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from simprof import schemes as s
 from simprof.profiler.schemes.sampling.actions import (
     BURST,
@@ -24,7 +26,7 @@ from simprof.profiler.schemes.sampling.actions import (
     CountSample,
     SamplePath,
 )
-from simprof.schemes import asm
+from simprof.schemes import asm, shapes
 
 R = s.Register
 
@@ -121,11 +123,24 @@ def needs(action: s.Action, table: s.CounterTable, machine: s.MachineKind) -> s.
     return s.Needs(path=True, clobbers=clobbers, conditions=machine is s.MachineKind.SPARCV8)
 
 
+def _choose_shape(action: ChoosePath, access: s.CounterAccess) -> Hashable:
+    return shapes.constant(action.interval, access), shapes.constant(action.constant, access)
+
+
+def _sample_shape(action: SamplePath, access: s.CounterAccess) -> Hashable:
+    given = (action.samples, action.tick, action.stride, action.stride - action.tick)
+    constants = tuple(shapes.constant(value, access) for value in given)
+    is_single = (action.samples, action.stride) == (1, action.tick)
+    return is_single, constants, s.count_shape(action, access)
+
+
 CODE = s.SchemeCode(
     generators={
-        ChoosePath: s.Generator(begin_path, needs),
-        AddToSample: s.Generator(add_to_sample, needs),
-        CountSample: s.Generator(count_sample, needs),
-        SamplePath: s.Generator(sample_path, needs),
+        ChoosePath: s.Generator(begin_path, needs, _choose_shape),
+        AddToSample: s.Generator(
+            add_to_sample, needs, lambda action, access: shapes.constant(action.constant, access)
+        ),
+        CountSample: s.Generator(count_sample, needs, s.count_shape),
+        SamplePath: s.Generator(sample_path, needs, _sample_shape),
     },
 )

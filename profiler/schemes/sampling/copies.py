@@ -15,10 +15,12 @@ sample                            ... `sample = interval`; `r = c`; `ba` to the 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from simprof import schemes as s
 from simprof.profiler.schemes.sampling.actions import UNSAMPLED, WORD, ChoosePath
 from simprof.profiler.schemes.sampling.code import count_down, needs
-from simprof.schemes import asm
+from simprof.schemes import asm, shapes
 
 _NOTHING = s.NoCode()
 
@@ -122,9 +124,14 @@ def _begin(
     writer.set_path(writer.access.offset + writer.access.scale * action.constant)
 
 
+def _shape(action: CheckInFirst, access: s.CounterAccess) -> Hashable:
+    start = access.offset + access.scale * action.constant
+    return shapes.constant(action.interval, access), shapes.constant(start, access)
+
+
 CODE = s.SchemeCode(
     generators={
-        CheckInFirst: s.Generator(check, needs),
-        CheckInSecond: s.Generator(check_again, needs),
+        CheckInFirst: s.Generator(check, needs, _shape),
+        CheckInSecond: s.Generator(check_again, needs, _shape),
     },
 )

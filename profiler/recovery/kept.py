@@ -1,0 +1,94 @@
+"""The graphs of a program as bytes, and from these: arrays of numbers and text, no objects (.npz).
+
+Nothing is executed when they are read. What is no such file, or one of another program, is no
+graphs.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simprof.profiler.graphs.packed import PackedGraphs
+from simprof.profiler.recovery.code_image import CodeImage
+from simprof.profiler.recovery.recovery import ProgramGraphs
+from simprof.simulator.binary.program import Program
+
+# The columns of `PackedGraphs`, by name.
+_COLUMNS: dict[str, type[np.generic]] = {
+    "addresses": np.int64,
+    "sizes": np.int64,
+    "first_block": np.int64,
+    "first_edge": np.int64,
+    "block_start": np.int64,
+    "block_length": np.int32,
+    "block_is_slot": np.bool_,
+    "block_is_indirect": np.bool_,
+    "edge_source": np.int32,
+    "edge_target": np.int32,
+    "edge_kind": np.uint8,
+}
+_ADDRESSES = ("unresolved_jumps", "no_return_calls", "call_aliases", "irregular")
+
+
+def to_bytes(recovered: ProgramGraphs) -> bytes:
+    """Return what `from_bytes` makes the graphs of."""
+    graphs = recovered.arrays
+    reasons = dict(recovered.irregular)
+    addresses = {name: sorted(getattr(recovered, name)) for name in _ADDRESSES[:-1]}
+    addresses["irregular"] = list(reasons)
+    arrays: dict[str, Any] = {name: getattr(graphs, name) for name in _COLUMNS}
+    arrays |= {name: np.array(each, np.int64) for name, each in addresses.items()}
+    arrays["program"], arrays["names"] = _text([recovered.program.sha256]), _text(graphs.names)
+    arrays["reasons"] = _text(reasons.values())
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def from_bytes(data: bytes, program: Program, code: CodeImage) -> ProgramGraphs | None:
+    """Return the graphs of a program with this code; None: the bytes are not what has them."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            return _made(dict(file), program, code)
+    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def _made(
+    arrays: dict[str, NDArray[Any]], program: Program, code: CodeImage
+) -> ProgramGraphs | None:
+    kinds = _COLUMNS | dict.fromkeys(_ADDRESSES, np.int64)
+    if any(arrays[name].dtype != kind or arrays[name].ndim != 1 for name, kind in kinds.items()):
+        return None
+    if _texts(arrays["program"]) != (program.sha256,):
+        return None
+    columns: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
+    graphs = PackedGraphs(_texts(arrays["names"]), **columns)
+    unresolved, no_return, aliases, irregular = (arrays[name].tolist() for name in _ADDRESSES)
+    return ProgramGraphs(
+        program=program,
+        routines=graphs,
+        code=code,
+        block_at=graphs.block_index(code.place.indices, len(code.words)),
+        first_block=graphs.first_block[:-1],
+        unresolved_jumps=tuple(unresolved),
+        no_return_calls=frozenset(no_return),
+        call_aliases=frozenset(aliases),
+        irregular=tuple(zip(irregular, _texts(arrays["reasons"]), strict=True)),
+    )
+
+
+def _text(words: Iterable[str]) -> NDArray[np.uint8]:
+    # names of symbols have no zero bytes
+    text = "".join(f"{word}\0" for word in words)
+    return np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)
+
+
+def _texts(array: NDArray[Any]) -> tuple[str, ...]:
+    return tuple(array.tobytes().decode("utf-8", "surrogateescape").split("\0")[:-1])
