@@ -236,7 +236,20 @@ class EngineMemory:
         is_second = ~is_first & (rows[at + 1, kernels.KEY] == keys)
         counts: Array = np.where(is_first, rows[at, kernels.COUNT_OF], 0)
         counts += np.where(is_second, rows[at + 1, kernels.COUNT_OF], 0)
-        others = np.flatnonzero(~is_first & ~is_second)
+        return self._with_spilled(counts, ~is_first & ~is_second, states, keys)
+
+    def segment_counts(self, states: Array, keys: Array) -> Array:
+        """How often segments ended in segment states, by their keys, one by one: int64."""
+        rows = self.state.rows.reshape(-1, kernels.ROW)[states // kernels.START]
+        offsets = ((keys << 4) ^ (keys >> 8)) & rows[:, kernels.PLACE_MASK]
+        places = (rows[:, kernels.PLACES] + offsets) // _PLACE
+        successors = self.state.segments.reshape(-1, kernels.SUCCESSOR)[places]
+        counts: Array = successors[:, kernels.COUNT_OF].copy()
+        return self._with_spilled(counts, successors[:, kernels.KEY] != keys, states, keys)
+
+    def _with_spilled(self, counts: Array, where: Array, states: Array, keys: Array) -> Array:
+        """Put in the counts of spilled successors, which are some of `states`' and `keys`'."""
+        others = np.flatnonzero(where)
         spilled = self.spilled_counts() if len(others) else {}
         pairs = zip(states[others].tolist(), keys[others].tolist(), strict=True)
         counts[others] = [spilled[pair] for pair in pairs]
@@ -277,58 +290,51 @@ class EngineMemory:
     def insert_segment(self, state: int, successor: Successor) -> None:
         """Store a new successor of a segment state."""
         start, places = self._table_of(state)
-        key = successor[kernels.KEY]
-        if start == 0 or self.state.segments[start + kernels.SUCCESSOR * _place(key, places)]:
-            held = self.segment_successors(state)
-            size = _size_for([key, *(row[kernels.KEY] for row in held)], places)
-            if size is None:
-                self._spill_successor(state, successor)
-                return
-            self._move_segments(state, held, size)
-        self._put_segment(state, successor)
+        at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
+        if start and not self.state.segments[at]:
+            self.state.segments[at : at + kernels.SUCCESSOR] = successor
+            return
+        held = self.segment_successors(state)
+        table = self._new_table(state, [*held, successor], self._used_segments)
+        if table:
+            self._append_segments(table)
+        else:
+            self._spill_successor(state, successor)
 
     def insert_segments(self, successors: Mapping[int, Sequence[Successor]]) -> None:
         """Store all successors of segment states that have none, by state."""
-        start, words = self._used_segments, list[int]()
+        words: list[int] = []
         for state, rows in successors.items():
-            places = _size_for([row[kernels.KEY] for row in rows], 1)
-            if places is None:
-                for row in rows:
-                    self._spill_successor(state, row)
-                continue
-            at = state // 8
-            self._rows[at + kernels.PLACES] = 8 * (start + len(words))
-            self._rows[at + kernels.PLACE_MASK] = _PLACE * (places - 1)
-            table = [0] * (kernels.SUCCESSOR * places)
-            for row in rows:
-                place = kernels.SUCCESSOR * _place(row[kernels.KEY], places)
-                table[place : place + kernels.SUCCESSOR] = row
+            table = self._new_table(state, rows, self._used_segments + len(words))
+            for row in () if table else rows:
+                self._spill_successor(state, row)
             words += table
-        end = self._used_segments = start + len(words)
+        self._append_segments(words)
+
+    def _new_table(self, state: int, successors: Sequence[Successor], start: int) -> list[int]:
+        """Return a table of a state's successors, to be put at `start`; empty: it has no room."""
+        places = _size_for([row[kernels.KEY] for row in successors])
+        if places is None:
+            return []
+        self._rows[state // 8 + kernels.PLACES] = 8 * start
+        self._rows[state // 8 + kernels.PLACE_MASK] = _PLACE * (places - 1)
+        table = [0] * (kernels.SUCCESSOR * places)
+        for row in successors:
+            place = kernels.SUCCESSOR * _place(row[kernels.KEY], places)
+            table[place : place + kernels.SUCCESSOR] = row
+        return table
+
+    def _append_segments(self, words: list[int]) -> None:
+        start, end = self._used_segments, self._used_segments + len(words)
+        self._used_segments = end
         if end > len(self.state.segments):
             self._replace(segments=_grown(self.state.segments, 2 * end))
         self.state.segments[start:end] = words
 
     def _table_of(self, state: int) -> tuple[int, int]:
         """Where in `segments` a state's table is (0: it has none), and its number of places."""
-        places, mask = self.state.rows[state // 8 :][:2].tolist()
-        return places // 8, mask // _PLACE + 1
-
-    def _move_segments(self, state: int, held: list[Successor], places: int) -> None:
-        start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
-        if end > len(self.state.segments):
-            self._replace(segments=_grown(self.state.segments, 2 * end))
-        self._used_segments = end
-        at = state // 8
-        self.state.rows[at + kernels.PLACES] = 8 * start
-        self.state.rows[at + kernels.PLACE_MASK] = _PLACE * (places - 1)
-        for successor in held:
-            self._put_segment(state, successor)
-
-    def _put_segment(self, state: int, successor: Successor) -> None:
-        start, places = self._table_of(state)
-        at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
-        self.state.segments[at : at + kernels.SUCCESSOR] = successor
+        row = self._rows[state // 8 : state // 8 + kernels.ROW]
+        return row[kernels.PLACES] // 8, row[kernels.PLACE_MASK] // _PLACE + 1
 
     def segment_successors(self, state: int) -> list[Successor]:
         """Return the successors in a segment state's table; spilled ones are missing."""
@@ -459,9 +465,9 @@ def _place(key: int, places: int) -> int:
     return (((key << 4) ^ (key >> 8)) & _PLACE * (places - 1)) // _PLACE
 
 
-def _size_for(keys: list[int], places: int) -> int | None:
-    """Places of a table, at least so many, in which no two of `keys` meet; None if too many."""
-    most = min(_LARGEST_TABLE, _SPARSEST_TABLE * len(keys))
+def _size_for(keys: list[int]) -> int | None:
+    """The fewest places of a table in which no two of `keys` meet; None if too many."""
+    places, most = 1, min(_LARGEST_TABLE, _SPARSEST_TABLE * len(keys))
     while places <= most:
         if len({_place(key, places) for key in keys}) == len(keys):
             return places
