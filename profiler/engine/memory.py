@@ -92,7 +92,6 @@ class EngineMemory:
         )
         self._publish()
         self._address = self.state.address
-        self._rows = self.state.rows.data  # words of it take half the time from here
         self._used_segments = _NO_SEGMENTS
         self.trace = np.zeros(kernels.TRACE_HEADER, np.int64)
         self._long_keys: dict[int, int] = {}  # of path numbers beyond 63 bits
@@ -114,6 +113,8 @@ class EngineMemory:
 
     def _publish(self) -> None:
         self.state.publish()
+        # Words of them take half the time from here.
+        self._rows, self._segments = self.state.rows.data, self.state.segments.data
         self.clock[kernels.STATE_ROOM] = len(self.state.rows) // kernels.ROW
         self.clock[kernels.OPERATION_ROOM] = len(self.state.operations)
         for word, address in self._parts.items():
@@ -151,7 +152,6 @@ class EngineMemory:
         needed = kernels.ROW * (last + 1)
         if needed > len(self.state.rows):
             self._replace(rows=_grown(self.state.rows, 2 * needed))
-            self._rows = self.state.rows.data
         return [kernels.START * number for number in range(first, last + 1)]
 
     def make_room(self, words: int = 0) -> None:
@@ -159,7 +159,6 @@ class EngineMemory:
         clock, state = self.clock, self.state
         if clock[kernels.USED_STATES] + 2 >= clock[kernels.STATE_ROOM]:
             self._replace(rows=_grown(state.rows, 2 * len(state.rows)))
-            self._rows = self.state.rows.data
         if clock[kernels.USED_OPERATIONS] + words > clock[kernels.OPERATION_ROOM]:
             size = 2 * (len(state.operations) + words)
             self._replace(operations=_grown(state.operations, size))
@@ -291,45 +290,35 @@ class EngineMemory:
         """Store a new successor of a segment state."""
         start, places = self._table_of(state)
         at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
-        if start and not self.state.segments[at]:
-            self.state.segments[at : at + kernels.SUCCESSOR] = successor
-            return
-        held = self.segment_successors(state)
-        table = self._new_table(state, [*held, successor], self._used_segments)
-        if table:
-            self._append_segments(table)
-        else:
+        if start and not self._segments[at]:
+            self._put_segment(at, successor)
+        elif not self._lay_out(state, [*self.segment_successors(state), successor], places):
             self._spill_successor(state, successor)
 
     def insert_segments(self, successors: Mapping[int, Sequence[Successor]]) -> None:
         """Store all successors of segment states that have none, by state."""
-        words: list[int] = []
         for state, rows in successors.items():
-            table = self._new_table(state, rows, self._used_segments + len(words))
-            for row in () if table else rows:
+            for row in () if self._lay_out(state, rows, 1) else rows:
                 self._spill_successor(state, row)
-            words += table
-        self._append_segments(words)
 
-    def _new_table(self, state: int, successors: Sequence[Successor], start: int) -> list[int]:
-        """Return a table of a state's successors, to be put at `start`; empty: it has no room."""
-        places = _size_for([row[kernels.KEY] for row in successors])
+    def _lay_out(self, state: int, successors: Sequence[Successor], least: int) -> bool:
+        """Give a segment state a table with so many places at least; False if it was too large."""
+        places = _size_for([row[kernels.KEY] for row in successors], least)
         if places is None:
-            return []
+            return False
+        start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
+        self._used_segments = end
+        if end > len(self._segments):
+            self._replace(segments=_grown(self.state.segments, 2 * end))
         self._rows[state // 8 + kernels.PLACES] = 8 * start
         self._rows[state // 8 + kernels.PLACE_MASK] = _PLACE * (places - 1)
-        table = [0] * (kernels.SUCCESSOR * places)
         for row in successors:
-            place = kernels.SUCCESSOR * _place(row[kernels.KEY], places)
-            table[place : place + kernels.SUCCESSOR] = row
-        return table
+            self._put_segment(start + kernels.SUCCESSOR * _place(row[kernels.KEY], places), row)
+        return True
 
-    def _append_segments(self, words: list[int]) -> None:
-        start, end = self._used_segments, self._used_segments + len(words)
-        self._used_segments = end
-        if end > len(self.state.segments):
-            self._replace(segments=_grown(self.state.segments, 2 * end))
-        self.state.segments[start:end] = words
+    def _put_segment(self, at: int, successor: Successor) -> None:
+        words = self._segments
+        words[at], words[at + 1], words[at + 2], words[at + 3] = successor
 
     def _table_of(self, state: int) -> tuple[int, int]:
         """Where in `segments` a state's table is (0: it has none), and its number of places."""
@@ -465,9 +454,9 @@ def _place(key: int, places: int) -> int:
     return (((key << 4) ^ (key >> 8)) & _PLACE * (places - 1)) // _PLACE
 
 
-def _size_for(keys: list[int]) -> int | None:
-    """The fewest places of a table in which no two of `keys` meet; None if too many."""
-    places, most = 1, min(_LARGEST_TABLE, _SPARSEST_TABLE * len(keys))
+def _size_for(keys: list[int], places: int) -> int | None:
+    """Places of a table, at least so many, in which no two of `keys` meet; None if too many."""
+    most = min(_LARGEST_TABLE, _SPARSEST_TABLE * len(keys))
     while places <= most:
         if len({_place(key, places) for key in keys}) == len(keys):
             return places
