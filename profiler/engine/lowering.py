@@ -191,15 +191,15 @@ class Lowering:
         product = self._product(routine, counting)
         product.tables = {slot: self._table(routine, slot, plan) for slot, plan in counting.items()}
         start = self.products.add(routine, product)
-        if product.kept is not None:
-            (edges, counts, words), tables = product.kept.operations, product.tables
-        else:
-            (edges, counts, words), tables = EdgeOperations.of(self._new(routine, product)), {}
+        tables = {} if product.kept is None else product.tables  # new ones have their numbers
+        edges, counts, words = self._relative(routine, product)
         edges = edges + int(self.first_edge[routine])
         return EdgeOperations(edges, counts, _placed(words, start, tables))
 
-    def _new(self, routine: int, product: RoutineProduct) -> dict[int, tuple[Operation, ...]]:
-        """Return the operations of a routine by edge; its activations begin in state 0."""
+    def _relative(self, routine: int, product: RoutineProduct) -> EdgeOperations:
+        """Return the operations of a routine's own edges; its activations begin in state 0."""
+        if product.kept is not None:
+            return product.kept.operations
         by_edge, players = dict(product.segmentation.steps), product.players
         hashing = [(table, players[slot]) for slot, table in product.tables.items() if table >= 0]
         # Edges on which more is done than the steps of the segmentation
@@ -222,7 +222,7 @@ class Lowering:
             ordered = (*steps, *guards) if begins else (*guards, *steps)
             if fixed or ordered:
                 by_edge[edge] = (*fixed, *ordered)
-        return by_edge
+        return EdgeOperations.of(by_edge)
 
     def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:
         """Return the segments of a routine, and its schemes; those of an earlier run if it can."""

@@ -63,11 +63,6 @@ class Totals(Struct):
         self.hashed_increments += stretch.hashed_increments * times
 
 
-def hashes(plan: InstrumentationPlan, action: Action) -> bool:
-    """Whether `action` counts in a table, in order, under a number that only its register knows."""
-    return plan.counts_in_order and action.effect is RegisterEffect.USES
-
-
 def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
     """Return the self-loops on which more is done than counting the edge."""
     # Such an edge has to end segments: edge counts do not tell what is done there.
@@ -93,11 +88,12 @@ class Player:
         self.start: PathState = (plan.initial, None)
         self._cfg = cfg
         self._known: dict[tuple[PathState, int], int] = {}
-        # Edges on which paths are counted under numbers that only a register knows
+        # Edges on which paths are counted in a table, in order, under numbers that only a register
+        # knows
         self._hashing = {
             edge
             for edge, actions in (plan.actions.items() if self._is_ordered else ())
-            if any(hashes(plan, action) for action in actions)
+            if any(action.effect is RegisterEffect.USES for action in actions)
         }
         in_order = self._hashing.difference(cfg.out_edges[cfg.entry])
         self._acts = {
