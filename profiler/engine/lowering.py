@@ -191,34 +191,37 @@ class Lowering:
         product = self._product(routine, counting)
         product.tables = {slot: self._table(routine, slot, plan) for slot, plan in counting.items()}
         start = self.products.add(routine, product)
-        base = int(self.first_edge[routine])
+        tables = {} if product.kept is None else product.tables  # new ones have their numbers
+        edges, counts, words = self._relative(routine, product)
+        edges = edges + int(self.first_edge[routine])
+        return EdgeOperations(edges, counts, _placed(words, start, tables))
+
+    def _relative(self, routine: int, product: RoutineProduct) -> EdgeOperations:
+        """Return the operations of a routine's own edges; its activations begin in state 0."""
         if product.kept is not None:
-            edges, counts, words = product.kept.operations
-            return EdgeOperations(edges + base, counts, _placed(words, start, product.tables))
-        segmentation = product.segmentation
-        by_edge: dict[int, tuple[Operation, ...]] = {}
-        hashing = [
-            (table, product.players[slot]) for slot, table in product.tables.items() if table >= 0
-        ]
-        touched = {*segmentation.steps, *(e for _, each in hashing for e in each.acting_edges)}
+            return product.kept.operations
+        by_edge, players = dict(product.segmentation.steps), product.players
+        hashing = [(table, players[slot]) for slot, table in product.tables.items() if table >= 0]
+        # Edges on which more is done than the steps of the segmentation
+        touched = {edge for _, player in hashing for edge in player.acting_edges}
+        for slot in product.guarded:
+            touched |= players[slot].plan.guards.keys() & by_edge.keys()
+        if self.contexts is not None:
+            touched |= set(filter(product.begins, by_edge))
         for edge in touched:
             fixed = [
                 (*hash_operation(table, count, self.memory.hash_key(count.counter)), 1)
                 for table, player in hashing
                 for count in player.fixed_counts(edge)
             ]
-            if self.contexts is not None and product.begins(edge):
+            begins = product.begins(edge)
+            if self.contexts is not None and begins:
                 fixed.insert(0, self.contexts.begun(routine))
-            steps = [
-                (code, a, start if code == kernels.BEGIN else b)
-                for code, a, b in segmentation.steps.get(edge, ())
-            ]
-            guards = self._guards(product, edge)
+            steps, guards = by_edge.get(edge, ()), self._guards(product, edge)
             # A guard's flag belongs to the segment that its edge begins, or else to that it ends.
-            ordered = (*steps, *guards) if product.begins(edge) else (*guards, *steps)
-            operations = (*fixed, *ordered)
-            if operations:
-                by_edge[base + edge] = operations
+            ordered = (*steps, *guards) if begins else (*guards, *steps)
+            if fixed or ordered:
+                by_edge[edge] = (*fixed, *ordered)
         return EdgeOperations.of(by_edge)
 
     def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:

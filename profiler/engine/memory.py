@@ -92,7 +92,6 @@ class EngineMemory:
         )
         self._publish()
         self._address = self.state.address
-        self._rows = self.state.rows.data  # words of it take half the time from here
         self._used_segments = _NO_SEGMENTS
         self.trace = np.zeros(kernels.TRACE_HEADER, np.int64)
         self._long_keys: dict[int, int] = {}  # of path numbers beyond 63 bits
@@ -114,6 +113,8 @@ class EngineMemory:
 
     def _publish(self) -> None:
         self.state.publish()
+        # Words of them take half the time from here.
+        self._rows, self._segments = self.state.rows.data, self.state.segments.data
         self.clock[kernels.STATE_ROOM] = len(self.state.rows) // kernels.ROW
         self.clock[kernels.OPERATION_ROOM] = len(self.state.operations)
         for word, address in self._parts.items():
@@ -151,7 +152,6 @@ class EngineMemory:
         needed = kernels.ROW * (last + 1)
         if needed > len(self.state.rows):
             self._replace(rows=_grown(self.state.rows, 2 * needed))
-            self._rows = self.state.rows.data
         return [kernels.START * number for number in range(first, last + 1)]
 
     def make_room(self, words: int = 0) -> None:
@@ -159,7 +159,6 @@ class EngineMemory:
         clock, state = self.clock, self.state
         if clock[kernels.USED_STATES] + 2 >= clock[kernels.STATE_ROOM]:
             self._replace(rows=_grown(state.rows, 2 * len(state.rows)))
-            self._rows = self.state.rows.data
         if clock[kernels.USED_OPERATIONS] + words > clock[kernels.OPERATION_ROOM]:
             size = 2 * (len(state.operations) + words)
             self._replace(operations=_grown(state.operations, size))
@@ -236,7 +235,20 @@ class EngineMemory:
         is_second = ~is_first & (rows[at + 1, kernels.KEY] == keys)
         counts: Array = np.where(is_first, rows[at, kernels.COUNT_OF], 0)
         counts += np.where(is_second, rows[at + 1, kernels.COUNT_OF], 0)
-        others = np.flatnonzero(~is_first & ~is_second)
+        return self._with_spilled(counts, ~is_first & ~is_second, states, keys)
+
+    def segment_counts(self, states: Array, keys: Array) -> Array:
+        """How often segments ended in segment states, by their keys, one by one: int64."""
+        rows = self.state.rows.reshape(-1, kernels.ROW)[states // kernels.START]
+        offsets = ((keys << 4) ^ (keys >> 8)) & rows[:, kernels.PLACE_MASK]
+        places = (rows[:, kernels.PLACES] + offsets) // _PLACE
+        successors = self.state.segments.reshape(-1, kernels.SUCCESSOR)[places]
+        counts: Array = successors[:, kernels.COUNT_OF].copy()
+        return self._with_spilled(counts, successors[:, kernels.KEY] != keys, states, keys)
+
+    def _with_spilled(self, counts: Array, where: Array, states: Array, keys: Array) -> Array:
+        """Put in the counts of spilled successors, which are some of `states`' and `keys`'."""
+        others = np.flatnonzero(where)
         spilled = self.spilled_counts() if len(others) else {}
         pairs = zip(states[others].tolist(), keys[others].tolist(), strict=True)
         counts[others] = [spilled[pair] for pair in pairs]
@@ -277,58 +289,41 @@ class EngineMemory:
     def insert_segment(self, state: int, successor: Successor) -> None:
         """Store a new successor of a segment state."""
         start, places = self._table_of(state)
-        key = successor[kernels.KEY]
-        if start == 0 or self.state.segments[start + kernels.SUCCESSOR * _place(key, places)]:
-            held = self.segment_successors(state)
-            size = _size_for([key, *(row[kernels.KEY] for row in held)], places)
-            if size is None:
-                self._spill_successor(state, successor)
-                return
-            self._move_segments(state, held, size)
-        self._put_segment(state, successor)
+        at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
+        if start and not self._segments[at]:
+            self._put_segment(at, successor)
+        elif not self._lay_out(state, [*self.segment_successors(state), successor], places):
+            self._spill_successor(state, successor)
 
     def insert_segments(self, successors: Mapping[int, Sequence[Successor]]) -> None:
         """Store all successors of segment states that have none, by state."""
-        start, words = self._used_segments, list[int]()
         for state, rows in successors.items():
-            places = _size_for([row[kernels.KEY] for row in rows], 1)
-            if places is None:
-                for row in rows:
-                    self._spill_successor(state, row)
-                continue
-            at = state // 8
-            self._rows[at + kernels.PLACES] = 8 * (start + len(words))
-            self._rows[at + kernels.PLACE_MASK] = _PLACE * (places - 1)
-            table = [0] * (kernels.SUCCESSOR * places)
-            for row in rows:
-                place = kernels.SUCCESSOR * _place(row[kernels.KEY], places)
-                table[place : place + kernels.SUCCESSOR] = row
-            words += table
-        end = self._used_segments = start + len(words)
-        if end > len(self.state.segments):
+            for row in () if self._lay_out(state, rows, 1) else rows:
+                self._spill_successor(state, row)
+
+    def _lay_out(self, state: int, successors: Sequence[Successor], least: int) -> bool:
+        """Give a segment state a table with so many places at least; False if it was too large."""
+        places = _size_for([row[kernels.KEY] for row in successors], least)
+        if places is None:
+            return False
+        start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
+        self._used_segments = end
+        if end > len(self._segments):
             self._replace(segments=_grown(self.state.segments, 2 * end))
-        self.state.segments[start:end] = words
+        self._rows[state // 8 + kernels.PLACES] = 8 * start
+        self._rows[state // 8 + kernels.PLACE_MASK] = _PLACE * (places - 1)
+        for row in successors:
+            self._put_segment(start + kernels.SUCCESSOR * _place(row[kernels.KEY], places), row)
+        return True
+
+    def _put_segment(self, at: int, successor: Successor) -> None:
+        words = self._segments
+        words[at], words[at + 1], words[at + 2], words[at + 3] = successor
 
     def _table_of(self, state: int) -> tuple[int, int]:
         """Where in `segments` a state's table is (0: it has none), and its number of places."""
-        places, mask = self.state.rows[state // 8 :][:2].tolist()
-        return places // 8, mask // _PLACE + 1
-
-    def _move_segments(self, state: int, held: list[Successor], places: int) -> None:
-        start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
-        if end > len(self.state.segments):
-            self._replace(segments=_grown(self.state.segments, 2 * end))
-        self._used_segments = end
-        at = state // 8
-        self.state.rows[at + kernels.PLACES] = 8 * start
-        self.state.rows[at + kernels.PLACE_MASK] = _PLACE * (places - 1)
-        for successor in held:
-            self._put_segment(state, successor)
-
-    def _put_segment(self, state: int, successor: Successor) -> None:
-        start, places = self._table_of(state)
-        at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
-        self.state.segments[at : at + kernels.SUCCESSOR] = successor
+        row = self._rows[state // 8 : state // 8 + kernels.ROW]
+        return row[kernels.PLACES] // 8, row[kernels.PLACE_MASK] // _PLACE + 1
 
     def segment_successors(self, state: int) -> list[Successor]:
         """Return the successors in a segment state's table; spilled ones are missing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -62,22 +63,17 @@ class Totals(Struct):
         self.hashed_increments += stretch.hashed_increments * times
 
 
-def hashes(plan: InstrumentationPlan, action: Action) -> bool:
-    """Whether `action` counts in a table, in order, under a number that only its register knows."""
-    return plan.counts_in_order and action.effect is RegisterEffect.USES
-
-
 def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
     """Return the self-loops on which more is done than counting the edge."""
     # Such an edge has to end segments: edge counts do not tell what is done there.
-    ends = cfg.edges
+    source, target = cfg.ends
     acting = {
         edge
         for edge, actions in plan.actions.items()
-        if ends[edge].source == ends[edge].target
+        if source[edge] == target[edge]
         and any(not isinstance(action, CountEdge) for action in actions)
     }
-    entries = (e for e in plan.uncounted_entries if ends[e].source == ends[e].target)
+    entries = (edge for edge in plan.uncounted_entries if source[edge] == target[edge])
     return frozenset(acting.union(entries))
 
 
@@ -92,13 +88,16 @@ class Player:
         self.start: PathState = (plan.initial, None)
         self._cfg = cfg
         self._known: dict[tuple[PathState, int], int] = {}
-        self._dead = _dead_registers(cfg, plan)
+        # Edges on which paths are counted in a table, in order, under numbers that only a register
+        # knows
+        self._hashing = {
+            edge
+            for edge, actions in (plan.actions.items() if self._is_ordered else ())
+            if any(action.effect is RegisterEffect.USES for action in actions)
+        }
+        in_order = self._hashing.difference(cfg.out_edges[cfg.entry])
         self._acts = {
-            edge: _Act(
-                actions,
-                cfg.edges[edge].source != cfg.entry and any(hashes(plan, a) for a in actions),
-                edge in plan.uncounted_entries,
-            )
+            edge: _Act(actions, edge in in_order, edge in plan.uncounted_entries)
             for edge, actions in plan.actions.items()
         }
         for edge in range(len(cfg.edges)) if plan.is_duplicated else ():
@@ -113,12 +112,12 @@ class Player:
 
     def ending_edges(self) -> frozenset[int]:
         """Return the edges that must end segments for the sake of the plan."""
-        ending = {
-            edge
-            for edge, actions in self.plan.actions.items()
-            if any(hashes(self.plan, action) for action in actions)
-        }
-        return acting_turns(self._cfg, self.plan) | ending | self.plan.guards.keys()
+        return acting_turns(self._cfg, self.plan) | self._hashing | self.plan.guards.keys()
+
+    @cached_property
+    def _dead(self) -> frozenset[int]:
+        # Not where all segments that were executed lead to EXIT: there nobody asks.
+        return _dead_registers(self._cfg, self.plan)
 
     def stretch(
         self, state: PathState, key: int, edges: Sequence[int], passed: Passed = (False, False)
@@ -155,10 +154,10 @@ class Player:
                 execution.last = None
         registers, last = tuple(execution.registers), execution.last
         if edges:
-            block = self._cfg.edges[edges[-1]].target
+            block = self._cfg.ends[1][edges[-1]]
             if block not in self.plan.counted_region:
                 last = None
-            if ends and (block in self._dead or block == self._cfg.exit):
+            if ends and (block == self._cfg.exit or block in self._dead):
                 registers = self.start[0]
         counted = tuple(execution.counted)
         return Stretch(
@@ -195,8 +194,8 @@ class _Act(NamedTuple):
 
 def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
     """Vertices at which nobody reads a path register before it is set or given up."""
-    effect = {edge: _effect(actions) for edge, actions in plan.actions.items()}
-    live = {cfg.edges[edge].source for edge, reads in effect.items() if reads}
+    effect, source = {edge: _effect(acts) for edge, acts in plan.actions.items()}, cfg.ends[0]
+    live = {source[edge] for edge, reads in effect.items() if reads}
     live |= _never_leaving(cfg)
     acting = {edge for edge, reads in effect.items() if reads is not None}
     return frozenset(range(cfg.vertex_count)) - _before(cfg, live, acting)

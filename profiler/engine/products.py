@@ -286,7 +286,8 @@ class Products:
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)
-            operations += self._hashed(product, own, stretch)
+            if stretch.at_end:
+                operations += self._hashed(product, own, stretch)
         history: tuple[int, ...] = ()
         if self.keeps_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
@@ -360,29 +361,29 @@ class Products:
         """(routine, slot) -> what the transitions taken have counted."""
         # `times`: how often each was taken, by its number; None: as often as in the whole run.
         times = self._times() if times is None else times
-        by_player: dict[tuple[int, int], np.ndarray] = {}
-        for (routine, *_, stretches), count in zip(self._taken, times, strict=True):
-            players = self._routines[routine].stretches
-            for number, stretch in zip(players, stretches, strict=True):
-                if (routine, number) not in by_player:
-                    size = len(players[number])
-                    by_player[routine, number] = np.zeros(size, np.int64)
-                by_player[routine, number][stretch] += count
+        by_routine: dict[int, list[list[int]]] = {}  # of each player, of each of its stretches
+        for taken, count in zip(self._taken, times, strict=True):
+            counts = by_routine.get(taken.routine)
+            if counts is None:
+                known = self._routines[taken.routine].stretches.values()
+                counts = by_routine[taken.routine] = [[0] * len(each) for each in known]
+            for of_player, place in zip(counts, taken.stretches, strict=True):
+                of_player[place] += count
         totals = {}
-        for (routine, slot), counts in by_player.items():
-            total = totals[routine, slot] = Totals()
-            known = self._routines[routine].stretches[slot]
-            for stretch_, count in zip(known, counts.tolist(), strict=True):
-                if count:
-                    total.add(stretch_, count)
+        for routine, counts in by_routine.items():
+            players = self._routines[routine].stretches.items()
+            for (slot, stretches), of_player in zip(players, counts, strict=True):
+                total = totals[routine, slot] = Totals()
+                for stretch, count in zip(stretches, of_player, strict=True):
+                    if count:
+                        total.add(stretch, count)
         return totals
 
     def _times(self) -> list[int]:
-        counts = self._memory.spilled_counts()
-        for state in self._states:
-            for key, count, *_ in self._memory.segment_successors(state):
-                counts[state, key] = count
-        return [counts[taken.source, taken.key] for taken in self._taken]
+        ends = [(taken.source, taken.key) for taken in self._taken]
+        sources, keys = np.array(ends, np.int64).reshape(-1, 2).T
+        times: list[int] = self._memory.segment_counts(sources, keys).tolist()
+        return times
 
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int
