@@ -24,7 +24,7 @@ from simprof.simulator.cpu import compiled
 class ProgramColumns(Struct, frozen=True, dict=True):
     """The searches and plans of some graphs: `program_kernel.Columns`."""
 
-    graphs: k.Graphs
+    graphs: k.GraphArrays
 
     @cached_property
     def found(self) -> k.Columns:
@@ -114,7 +114,10 @@ def columns_of(cfg: ControlFlowGraph) -> RoutineColumns:
     if place is None:
         blocks, edges = (np.array([0, len(each)], np.int64) for each in (cfg.blocks, cfg.edges))
         source, target = (np.array(each, np.int32) for each in cfg.ends)
-        place = cfg.__dict__["place"] = ProgramColumns(k.Graphs(blocks, edges, source, target)), 0
+        place = cfg.__dict__["place"] = (
+            ProgramColumns(k.GraphArrays(blocks, edges, source, target)),
+            0,
+        )
     program, routine = place
     graphs, found = program.graphs, program.found
     first, last = graphs.first_block[routine : routine + 2].tolist()

@@ -109,7 +109,9 @@ class PackedGraphs(
         """Searches and plans of all graphs."""
         if not self._columns:
             ends = self.edge_source, self.edge_target
-            self._columns.append(ProgramColumns(k.Graphs(self.first_block, self.first_edge, *ends)))
+            self._columns.append(
+                ProgramColumns(k.GraphArrays(self.first_block, self.first_edge, *ends))
+            )
         return self._columns[0]
 
     def __eq__(self, other: object) -> bool:

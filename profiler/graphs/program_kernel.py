@@ -37,7 +37,7 @@ Rows = npt.NDArray[np.int64]  # of two dimensions
 RealRows = npt.NDArray[np.float64]  # of two dimensions
 
 
-class Graphs(NamedTuple):
+class GraphArrays(NamedTuple):
     """The graphs, as `packed.PackedGraphs` has them."""
 
     first_block: Longs
@@ -99,7 +99,7 @@ BY_VERTEX, BY_EDGE, BY_DAG_EDGE, WEIGHTS = 22, 9, 4, 2
 
 
 @compiled.kernel
-def plan_all(graphs: Graphs, found: Columns, space: Space) -> int:
+def plan_all(graphs: GraphArrays, found: Columns, space: Space) -> int:
     """Search and plan each graph."""
     size, by_vertex, by_edge, by_dag_edge, weights = (
         space.size, space.by_vertex, space.by_edge, space.by_dag_edge, space.weights

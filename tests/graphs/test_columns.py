@@ -15,9 +15,8 @@ from simprof.profiler.graphs.paths import number_paths
 from simprof.profiler.graphs.plan_calls import LIMIT
 from simprof.profiler.request.weights import Guess
 from simprof.simulator.cpu import compiled
-from tests.graphs.test_plan_kernel import diamonds
 from tests.oracles import planning
-from tests.oracles.brute import random_graph, structured_graph
+from tests.oracles.brute import diamonds, random_graph, structured_graph
 
 
 @pytest.fixture(params=["machine code", "Python"])
