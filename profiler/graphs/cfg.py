@@ -185,20 +185,26 @@ def remembers_recent(function: Function) -> Function:
     """Return `function`, which takes values that never change and is a function of them alone."""
     # Its last `KEPT` results are remembered by the identity of all positional arguments.
     known: OrderedDict[tuple[int, ...], tuple[tuple[Any, ...], Any]] = OrderedDict()
+    latest: tuple[Any, Any] = (known, None)  # the last of a single argument
 
     @wraps(function)
     def remembered(*arguments: Any, **options: Any) -> Any:
+        nonlocal latest
+        if len(arguments) == 1 and arguments[0] is latest[0] and not options:
+            return latest[1]
         if options:
             return function(*arguments, **options)
         key = tuple(map(id, arguments))
         found = known.get(key)
-        if found is not None:
+        if found is None:
+            # holding the arguments keeps their identities theirs
+            found = known[key] = arguments, function(*arguments)
+            if len(known) > KEPT:
+                known.popitem(last=False)
+        else:
             known.move_to_end(key)
-            return found[1]
-        result = function(*arguments)
-        known[key] = arguments, result  # holding the arguments keeps their identities theirs
-        if len(known) > KEPT:
-            known.popitem(last=False)
-        return result
+        if len(arguments) == 1:
+            latest = arguments[0], found[1]
+        return found[1]
 
     return remembered  # type: ignore[return-value]

@@ -32,8 +32,9 @@ from simprof.profiler.graphs.cfg import (
     edges_by_vertex,
     remembers_recent,
 )
+from simprof.profiler.graphs.columns import columns_of
 from simprof.profiler.graphs.compact import Reduced, compact
-from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.loops import DepthFirst, depth_first
 from simprof.profiler.graphs.plan_calls import Piece, call
 
 # The one empty set that stands for no edges: what was made with it is remembered by identity.
@@ -229,6 +230,9 @@ def make_dag(
 def _make_dag(
     cfg: ControlFlowGraph, dfs: DepthFirst, cuts: frozenset[int], joined: frozenset[int]
 ) -> Dag:
+    if not cuts and not joined and dfs is depth_first(cfg):
+        removed = tuple(sorted(dfs.back_edges - dfs.self_loops))
+        return Dag(cfg, dfs, DagColumns(*columns_of(cfg).dag()), removed, ())
     removal = Removal.of(cfg, dfs, cuts, joined)
     return removal.dag(cfg, dfs, call(k.make_dag, removal.size, *removal.pieces), 11)
 

@@ -28,9 +28,9 @@ from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.columns import columns_of
 from simprof.profiler.graphs.compact import reduced
-from simprof.profiler.graphs.plan_calls import Reals, call
-from simprof.profiler.request.weights import LOOP_MULTIPLIER
+from simprof.profiler.graphs.plan_calls import call
 
 
 class DepthFirst(Struct, frozen=True, dict=True):
@@ -75,27 +75,16 @@ class Survey(NamedTuple):
 @remembers_recent
 def survey(cfg: ControlFlowGraph) -> Survey:
     """Search `cfg` from ENTRY, and what follows from the search."""
-    n, m = cfg.vertex_count, len(cfg.edges)
-    found = call(
-        k.survey,
-        {k.VERTICES: n, k.EDGES: m, k.ENTRY: cfg.entry},
-        Reals((LOOP_MULTIPLIER, -1.0, -1.0)),
-        *(*cfg.ends, n + 1, m, n + 1, m, n, n, n, n),
-        *(n, n, m, n, n, n, n, n, m),
-        *(m, n, m, n, n, m, m),
-        Reals(m),
-    )
-    size, postorder = found(0), found(12)
-    reached, back = size[k.REACHED], found(14)[: size[k.COUNT]]
-    source, target = cfg.ends
+    columns, (source, target) = columns_of(cfg), cfg.ends
+    preorder, postorder, back, proper = columns.search()
     dfs = DepthFirst(
-        tuple(found(11)[:reached]),
-        tuple(postorder[:reached]),
+        tuple(preorder),
+        tuple(postorder),
         frozenset(back),
         frozenset([edge for edge in back if source[edge] == target[edge]]),
     )
-    proper = frozenset(compress(back, found(20)))
-    return Survey(dfs, proper, tuple(found(28)))
+    weights = tuple(columns.found.weight[columns.edges])
+    return Survey(dfs, frozenset(compress(back, proper)), weights)
 
 
 def depth_first(cfg: ControlFlowGraph) -> DepthFirst:

@@ -19,17 +19,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from math import inf
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.columns import columns_of
 from simprof.profiler.graphs.compact import reduced
 from simprof.profiler.graphs.dag import Dag, make_dag
-from simprof.profiler.graphs.loops import depth_first, is_reducible
-from simprof.profiler.graphs.plan_calls import call
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.plan_calls import LIMIT, call
 
 # Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex.
 PATH_LIMIT = 100_000_000
@@ -260,30 +260,8 @@ def choose_cuts(
     dag: Dag, threshold: int, total_limit: int | None, per_vertex: bool
 ) -> tuple[int, ...]:
     """Choose the edges to cut of a graph with a vertex from which more than `threshold` lead."""
-    # EPP's limit is a *threshold* for each vertex (`truncate`). As every cut adds dummy edges at
-    # ENTRY, a routine may be left with many times that. So the limit is the first threshold, and
-    # while it leaves the routine more paths than the limit, the threshold is lowered, no further
-    # than that takes: the next higher one would leave it beyond the limit. Where no threshold that
-    # was tried brings it within, which takes a limit of about the number of its branches or less,
-    # the cuts are those that leave the fewest paths.
-    limit: float = threshold
-    if per_vertex:
-        limit = inf if total_limit is None else total_limit
-    best = within = truncate(dag, threshold)
-    beyond = threshold  # a threshold that leaves too many
-    while within.paths > limit and within.threshold > 1:
-        beyond = within.threshold
-        within = truncate(dag, beyond // 2)
-        best = min(best, within, key=lambda each: each.paths)
-    if within.paths > limit:
-        return best.cut_edges
-    while beyond - within.threshold > 1:
-        middle = truncate(dag, (within.threshold + beyond) // 2)
-        if middle.paths <= limit:
-            within = middle
-        else:
-            beyond = middle.threshold
-    return within.cut_edges
+    most = total_limit or 0 if per_vertex else threshold
+    return _truncate(dag, threshold, most).cut_edges
 
 
 class Truncation(NamedTuple):
@@ -312,17 +290,22 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
     # Edges to EXIT, which end a path anyway, are not cut, nor those of ENTRY.
     # `dag`: Without cut edges.
     # `threshold`: The most paths that may lead from a vertex.
+    return _truncate(dag, threshold, 0)
+
+
+def _truncate(dag: Dag, threshold: int, most: int) -> Truncation:
     columns, order = dag.columns, dag.dfs.topological
     vertices, edges = dag.cfg.vertex_count, len(columns.source)
     size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: dag.cfg.entry, k.EXIT: dag.cfg.exit}
     found = call(
-        k.truncate,
-        size | {k.REACHED: len(order), k.THRESHOLD: threshold},
+        k.choose_cuts,
+        size | {k.REACHED: len(order), k.THRESHOLD: threshold, k.MOST: most},
         *(columns.source, columns.target, columns.cfg_edge, order),
         *(vertices + 1, edges, vertices, vertices, edges),
     )
-    count, paths = found(0)[k.COUNT], found(0)[k.PATHS]
-    return Truncation(threshold, tuple(sorted(found(9)[:count])), paths)
+    chosen, cuts = found(0), found(9)
+    cut_edges = tuple(sorted(cuts[: chosen[k.COUNT]]))
+    return Truncation(chosen[k.THRESHOLD], cut_edges, chosen[k.PATHS])
 
 
 class GraphFacts(Struct, frozen=True):
@@ -338,14 +321,11 @@ class GraphFacts(Struct, frozen=True):
     potential_paths: int
 
 
-@remembers_recent
 def graph_facts(cfg: ControlFlowGraph) -> GraphFacts:
-    """Return the facts about `cfg`; linear in its size but for the search for dominators."""
-    dfs = depth_first(cfg)
-    return GraphFacts(
-        blocks=len(cfg.blocks),
-        edges=len(cfg.edges),
-        back_edges=len(dfs.back_edges),
-        irreducible=not is_reducible(cfg, dfs),
-        potential_paths=number(make_dag(cfg, dfs)).total,
-    )
+    """Return the facts about `cfg`."""
+    columns = columns_of(cfg)
+    _, _, back, proper = columns.search()
+    paths = columns.found.paths[columns.vertices][cfg.entry]
+    if columns.most == LIMIT:
+        paths = number(make_dag(cfg, depth_first(cfg))).total
+    return GraphFacts(len(cfg.blocks), len(cfg.edges), len(back), not all(proper), paths)

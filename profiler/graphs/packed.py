@@ -16,7 +16,9 @@ from msgspec import Struct, StructMeta, field
 from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
+from simprof.profiler.graphs import program_kernel as k
 from simprof.profiler.graphs.cfg import ENTRIES, Block, ControlFlowGraph, Edge, EdgeKind
+from simprof.profiler.graphs.columns import ProgramColumns
 
 Row = TypeVar("Row", Block, Edge)
 KINDS = tuple(EdgeKind)  # Edge kinds by their number in `PackedGraphs.edge_kind`
@@ -54,6 +56,7 @@ class PackedGraphs(
     edge_kind: NDArray[np.uint8]  # uint8: see `KINDS`.
     _made: dict[int, ControlFlowGraph] = field(default_factory=dict)
     _known: dict[int, ControlFlowGraph] = field(default_factory=dict)
+    _columns: list[ProgramColumns] = field(default_factory=list)
 
     @classmethod
     def of(cls, graphs: Iterable[ControlFlowGraph]) -> Self:
@@ -94,11 +97,22 @@ class PackedGraphs(
             if position != number:
                 return self[position]
             graph = self._make(position)
+            graph.__dict__["place"] = self.columns, position
             known = self._known.setdefault(graph.address, graph)
             if known != graph:
                 known = self._known[graph.address] = graph
             graph = self._made[position] = known
         return graph
+
+    @property
+    def columns(self) -> ProgramColumns:
+        """Searches and plans of all graphs."""
+        if not self._columns:
+            ends = self.edge_source, self.edge_target
+            self._columns.append(
+                ProgramColumns(k.GraphArrays(self.first_block, self.first_edge, *ends))
+            )
+        return self._columns[0]
 
     def __eq__(self, other: object) -> bool:
         """Whether two sequences hold the same graphs."""

@@ -10,17 +10,17 @@ from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind, remembers_recent
+from simprof.profiler.graphs.columns import RoutineColumns, columns_of
 from simprof.profiler.graphs.dag import NO_EDGES, Dag, Removal, make_dag
 from simprof.profiler.graphs.flow import solve_tree
-from simprof.profiler.graphs.loops import DepthFirst
+from simprof.profiler.graphs.loops import DepthFirst, survey
 from simprof.profiler.graphs.numbering import (
     PathNumbering,
     choose_cuts,
-    find_cut_edges,
     numbering_of,
     path_threshold,
 )
-from simprof.profiler.graphs.plan_calls import Reals, call
+from simprof.profiler.graphs.plan_calls import LIMIT, Reals, call
 from simprof.profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
@@ -110,8 +110,10 @@ def truncated_dag(
     """Return the acyclic graph of `cfg`, cut where too many paths lead (EPP 5.3); parameters as of
     `numbering.find_cut_edges`.
     """
-    dag = make_dag(cfg, dfs)
-    cuts = find_cut_edges(dag, path_limit, total_limit, per_vertex)
+    dag, threshold = make_dag(cfg, dfs), path_threshold(path_limit, total_limit)
+    cuts: tuple[int, ...] = ()
+    if threshold and columns_of(cfg).most > threshold:
+        cuts = choose_cuts(dag, threshold, total_limit, per_vertex)
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 
@@ -141,6 +143,12 @@ def number_paths(
     """
     threshold = path_threshold(path_limit, total_limit)
     given = frozenset(cuts) or NO_EDGES, frozenset(merged) or NO_EDGES
+    columns = columns_of(cfg)
+    is_plain = not (cuts or merged) and root_in_tree and not cfg.ordered
+    if is_plain and columns.most <= (threshold or LIMIT - 1):
+        known = survey(cfg)
+        if dfs == known.dfs and weights == known.heuristic:
+            return _known_paths(cfg, dfs, columns)
     removal, found = _number_paths(cfg, dfs, weights, *given, threshold, root_in_tree)
     if threshold and found(0)[k.PATHS] > threshold:
         dag = removal.dag(cfg, dfs, found, _DAG)
@@ -160,6 +168,19 @@ def number_paths(
     increments = ChordIncrements(
         tuple(found(_POTENTIAL + 1)[:edges]), potential, root=potential[cfg.exit]
     )
+    return NumberedPaths(dag, numbering, tree, increments)
+
+
+def _known_paths(cfg: ControlFlowGraph, dfs: DepthFirst, columns: RoutineColumns) -> NumberedPaths:
+    """Return those that are found with all of the program."""
+    dag, found, at = make_dag(cfg, dfs), columns.found, columns.dag_edges
+    values = tuple(found.value[at])
+    numbering = PathNumbering(dag, tuple(found.paths[columns.vertices]), values)
+    numbering.__dict__["sorted"] = columns.sorted()
+    ends, inside = dag.columns[:2], tuple(map(bool, found.in_tree[at]))
+    tree = SpanningTree(cfg.vertex_count, *ends, inside, frozenset(), (cfg.exit, cfg.entry))
+    potential = tuple(found.potential[columns.vertices])
+    increments = ChordIncrements(tuple(found.increment[at]), potential, potential[cfg.exit])
     return NumberedPaths(dag, numbering, tree, increments)
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.simulator.cpu import compiled
 
-_LIMIT = 1 << 61  # What sums of paths and values do not exceed in 64-bit words, added up twice
+LIMIT = 1 << 61  # What sums of paths and values do not exceed in 64-bit words, added up twice
 _EXACT = 1 << 53  # Integers below are exact as floats
 _WORD = 8
 
@@ -66,7 +66,7 @@ def _call_native(
     native: Callable[[int], int], sizes: list[int], pieces: Sequence[Piece]
 ) -> Callable[[int], array[Any]] | None:
     places, at = [0], 0
-    parts: list[bytes | array[Any]] = [array("q", [_LIMIT, *sizes[k.LIMIT + 1 :]])]
+    parts: list[bytes | array[Any]] = [array("q", [LIMIT, *sizes[k.LIMIT + 1 :]])]
     at += len(sizes)
     for piece in pieces:
         places.append(at)

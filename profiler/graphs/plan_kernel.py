@@ -27,8 +27,9 @@ from simprof.simulator.cpu import compiled
 # OTHERS: self-loops, proper back edges, dummy edges
 # THRESHOLD: paths from a vertex beyond which it is cut
 # PATHS: paths that are left then; of `plan`, the most from any vertex
+# MOST: paths that a routine may have; 0: however many
 LIMIT, VERTICES, EDGES, ENTRY, EXIT, ROOT, REACHED, COUNT, OTHERS, THRESHOLD, PATHS = range(11)
-SIZES = 11
+MOST, SIZES = 11, 12
 
 # What a guess takes for granted: see `weights.Guess`. A share that is not given is -1.
 MULTIPLIER, FALL_THROUGH, LOOPS = range(3)
@@ -321,7 +322,6 @@ def share(
 # -- A graph's survey: all of these, which nearly every plan needs
 
 
-@compiled.kernel
 def survey(
     size: Longs, guess: Reals, source: Longs, target: Longs, out_first: Longs, out_edges: Longs,
     in_first: Longs, in_edges: Longs, state: Longs, cursor: Longs, stack: Longs, preorder: Longs,
@@ -442,13 +442,14 @@ def number(
     return DONE
 
 
-@compiled.kernel
 def truncate(
     size: Longs, source: Longs, target: Longs, dag_edge: Longs, order: Longs, first: Longs,
     ordered: Longs, paths: Longs, starts: Longs, cuts: Longs,
 ) -> int:  # fmt: skip
     """Cut all edges of each vertex from which more paths than THRESHOLD lead (EPP 5.3)."""
     by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    for vertex in range(size[VERTICES]):
+        starts[vertex] = 0
     entry, leave = size[ENTRY], size[EXIT]
     paths[leave] = 1
     count = 0
@@ -493,6 +494,45 @@ def truncate(
                 return TOO_LARGE
     size[COUNT], size[PATHS] = count, total
     return DONE
+
+
+@compiled.kernel
+def choose_cuts(
+    size: Longs, source: Longs, target: Longs, dag_edge: Longs, order: Longs, first: Longs,
+    ordered: Longs, paths: Longs, starts: Longs, cuts: Longs,
+) -> int:  # fmt: skip
+    """Cut as `truncate` does, with the greatest THRESHOLD up to that given which leaves no more
+    than MOST paths; 0: however many. Where none does, with the one that leaves the fewest.
+    """
+    # EPP's limit is a threshold for each vertex. As every cut adds dummy edges at ENTRY, a routine
+    # may be left with many times that. So the limit is the first threshold, and while it leaves the
+    # routine more paths than the limit, the threshold is halved, and then raised again as far as
+    # that goes. Where no threshold that was tried brings it within, which takes a limit of about
+    # the number of its branches or less, the cuts are those that leave the fewest paths.
+    most = size[MOST]
+    within = beyond = best = size[THRESHOLD]
+    fewest = -1
+    while True:
+        size[THRESHOLD] = within
+        done = truncate(size, source, target, dag_edge, order, first, ordered, paths, starts, cuts)
+        if done == TOO_LARGE:
+            return TOO_LARGE
+        if fewest < 0 or size[PATHS] < fewest:
+            best, fewest = within, size[PATHS]
+        if most == 0 or size[PATHS] <= most or within == 1:
+            break
+        beyond, within = within, within // 2
+    if 0 < most < size[PATHS]:
+        within = beyond = best
+    while beyond - within > 1:
+        size[THRESHOLD] = (within + beyond) // 2
+        truncate(size, source, target, dag_edge, order, first, ordered, paths, starts, cuts)
+        if size[PATHS] <= most:
+            within = size[THRESHOLD]
+        else:
+            beyond = size[THRESHOLD]
+    size[THRESHOLD] = within
+    return truncate(size, source, target, dag_edge, order, first, ordered, paths, starts, cuts)
 
 
 # -- Trees

@@ -263,6 +263,8 @@ _ELEMENTS = {
     "Longs": ("int64", 1),
     "Reals": ("float64", 1),
     "Table": ("int32", 2),
+    "Rows": ("int64", 2),
+    "RealRows": ("float64", 2),
 }
 
 

@@ -29,7 +29,7 @@ from simprof.profiler.graphs.spanning import (
 from simprof.profiler.request.weights import Guess
 from simprof.simulator.cpu import compiled
 from tests.oracles import planning
-from tests.oracles.brute import graph, random_graph
+from tests.oracles.brute import diamonds, graph, random_graph
 
 Weights = list[float] | list[int]
 
@@ -181,14 +181,6 @@ def test_plans_are_those_of_the_slow_planner(seed: int) -> None:
 @pytest.mark.usefixtures("by")
 def test_plans_are_those_of_the_slow_planner_on_fresh_graphs(seed: int) -> None:
     check(seed)
-
-
-def diamonds(count: int) -> ControlFlowGraph:
-    """Return a graph of 2 ** count paths."""
-    edges = []
-    for top in range(0, 3 * count, 3):
-        edges += [(top, top + 1), (top, top + 2), (top + 1, top + 3), (top + 2, top + 3)]
-    return graph(3 * count + 1, edges)
 
 
 @pytest.mark.long

@@ -58,6 +58,14 @@ def random_graph(rng: random.Random, most: int = 9) -> ControlFlowGraph:
     return graph(blocks, edges, entries, exits)
 
 
+def diamonds(count: int) -> ControlFlowGraph:
+    """Return a graph of 2 ** count paths."""
+    edges = []
+    for top in range(0, 3 * count, 3):
+        edges += [(top, top + 1), (top, top + 2), (top + 1, top + 3), (top + 2, top + 3)]
+    return graph(3 * count + 1, edges)
+
+
 def structured_graph(rng: random.Random, depth: int = 3) -> ControlFlowGraph:
     """Return the graph of nested sequences, choices and loops, with some jumps out of them."""
     edges: list[tuple[int, int]] = []
