@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
@@ -54,14 +52,6 @@ def test_graphs_are_equal_by_what_they_hold() -> None:
     assert packed != PackedGraphs.of([FIRST])
     assert packed != PackedGraphs.of([SECOND, SECOND])
     assert packed != (FIRST, SECOND)
-
-
-def test_pickles_hold_arrays_only() -> None:
-    packed = PackedGraphs.of([FIRST, SECOND])
-    before = len(pickle.dumps(packed))
-    assert packed[0] == FIRST
-    assert len(pickle.dumps(packed)) == before
-    assert pickle.loads(pickle.dumps(packed)) == packed
 
 
 def test_words_lead_to_ordinary_blocks() -> None:
