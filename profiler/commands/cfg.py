@@ -36,7 +36,7 @@ FORMATS = ("text", "dot", "graphml", "json")
     metavar=modes.METAVAR,
     help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
     "what each piece costs, and the run-time routines that it calls. Counters lie as in a run that "
-    "executes these routines only. Options below choose the code; they are those of `simprof run`.",
+    "executes these routines only. See the options below; they are those of `simprof run`.",
 )
 @click.option(
     "--weights",

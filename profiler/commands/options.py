@@ -123,7 +123,7 @@ class WholeNumber(click.ParamType[int]):
         try:
             number = int(value)
         except ValueError:
-            self.fail(f"{value!r} is no whole number", param, ctx)
+            self.fail(f"{value!r} is not a whole number", param, ctx)
         if number < self._least:
             self.fail(f"{number} is too small: it must be at least {self._least}", param, ctx)
         if self._most is not None and number > self._most:

@@ -66,8 +66,8 @@ def run_command(
     to stderr. simprof's own failures exit 125, a limit that was reached 124, a fault or signal
     128 plus its number.
 
-    Options behind ELF are simprof's up to the first word that is none of them; from there, or
-    behind --, everything is the program's.
+    Options after ELF are simprof's up to the first word that is none of them; from there, or
+    after --, everything is the program's.
 
     The program sees the files below --root as its / (by default the current directory), the
     variables of --env alone, and a clock that begins on 1 January 2026 and moves with the

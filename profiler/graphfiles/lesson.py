@@ -118,8 +118,8 @@ _CYCLES = (
     "The values move to the chords, and edges of the tree need none. A chord closes one cycle with "
     "the tree. Its increment is the sum of the values around this cycle, in the chord's direction: "
     "values of edges that the cycle crosses backwards are subtracted. No path's number changes by "
-    "that: a path, closed by the edge from EXIT to ENTRY (value 0), is the sum of the cycles of "
-    "its chords, as what else these cross cancels out. So along every path the increments of the "
+    "that: adding up the cycles of a path's chords gives the path itself, closed by the edge from "
+    "EXIT to ENTRY (value 0), because tree edges cancel. So along every path the increments of the "
     "chords sum up to the same number as the values of all edges."
 )
 # How paths are counted by `pref` (`schemes.pref.planner.KnownBy`)
@@ -396,16 +396,16 @@ class _Picture:
         elif self.root_increment is not None:
             title = "Spanning tree"
             text = (
-                "A spanning tree (bold) of the largest weight. The edge from EXIT to ENTRY, which "
-                "is added so that what flows in flows out, is a chord here: every count adds its "
+                "A maximum-weight spanning tree (bold). The edge from EXIT to ENTRY, which is "
+                "added so that what flows in flows out, is a chord here: every count adds its "
                 "increment. Only the chords (coloured) need code: what the tree's edges would say "
                 "follows from them."
             )
         else:
             title = "Spanning tree"
             text = (
-                "A spanning tree (bold) of the largest weight. It always holds the edge from EXIT "
-                "to ENTRY, which is added so that what flows in flows out, and carries no code. "
+                "A maximum-weight spanning tree (bold). It always has the edge from EXIT to "
+                "ENTRY, which is added so that what flows in flows out, and carries no code. "
                 "Only the chords (coloured) need code: what the tree's edges would say follows "
                 "from them."
             )

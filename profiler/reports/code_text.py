@@ -47,7 +47,7 @@ HELD = {
     Addressing.INDEX: "holds a counter's number",
 }
 # What code does without an action: it leads from a stub back to the routine's own code.
-NO_ACTIONS = "nothing but the jump"
+NO_ACTIONS = "jump only"
 RUNTIME_HEADING = "run-time routines that this code calls, the same for all its routines:"
 
 

@@ -54,13 +54,10 @@ def render_text(
     - `refused`: Why other modes have no measurement, by their names.
     """
     added = _overheads(rows, refused, ROUTINES if top is None else top)
-    by_paths = any(row.guide is not None and row.guide.of_paths for _, row in rows)
-    kind = "Profiles" if by_paths else "Edge profiles"
-    guides = f"{kind} that guided (their price in instructions is not in added)"
     parts = [
         _summary(rows, emulations, whole),
         *layout.section("Instructions added by each mode", added),
-        *layout.section(guides, _guides(rows)),
+        *layout.section("Guiding profiles (cost not included in added)", _guides(rows)),
     ]
     if details:
         parts += layout.section(
@@ -192,9 +189,9 @@ def _overheads(rows: Sequence[NamedMeasurement], refused: Iterable[str], top: in
 def _guides(rows: Sequence[NamedMeasurement]) -> layout.Table:
     table = layout.columns(
         layout.text("mode"),
-        layout.text("guided by"),
-        *map(layout.number, ("price", "of base")),
-        layout.text("under"),
+        layout.text("guide"),
+        *map(layout.number, ("guide cost", "of base")),
+        layout.text("collected with"),
     )
     for mode, measurement in rows:
         if (guide := measurement.guide) is not None:

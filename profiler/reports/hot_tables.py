@@ -250,7 +250,7 @@ def _line_cells(
 
 
 HELPER_MARK = "[PIC]"  # Stands behind the name of a helper of position-independent code.
-HELPER_NOTE = f"{HELPER_MARK} a PC thunk (get_pc_thunk)"
+HELPER_NOTE = f"{HELPER_MARK} compiler helper that loads the PC (position-independent code)"
 _HELPER = re.compile(r"__sparc_get_pc_thunk(\..+)?")
 
 
@@ -259,8 +259,8 @@ class CodeKind(Enum):
 
     OWN = "the program's own"
     LIBRARY = "libraries, compiled with -g"
-    UNKNOWN = "no debug information (mostly libraries)"
-    HELPER = "PC thunks (get_pc_thunk)"
+    UNKNOWN = "code without debug info"
+    HELPER = "compiler helpers that load the PC"
 
 
 def is_helper(name: str) -> bool:

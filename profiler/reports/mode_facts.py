@@ -79,7 +79,7 @@ def guide_text(guide: Guide | None) -> str:
 
 
 BEFORE = "the run that `simprof instrument` made"
-UPPER_BOUND = "this same run: an upper bound of what guiding can do"
+UPPER_BOUND = "this same run (best case)"
 
 
 def guided_by(guide: Guide) -> str:
@@ -253,7 +253,7 @@ def guide_price(measurement: RunMeasurement) -> str:
     )
     return (
         f"{plural(guide.added, 'instruction')} ({percent(guide.added, measurement.base)}) to "
-        f"collect one of this run under {guide.mode}, not in added{paid}"
+        f"collect one of this run with {guide.mode} (not included in added){paid}"
     )
 
 

@@ -273,7 +273,7 @@ def totals(measurement: RunMeasurement) -> layout.Table:
     of_all = plural(measurement.program.routines, "routine")
     said = f"of the program's {of_all} ran"
     if any(measurement.options.get(name) for name in ("routines", "exclude", "user_only")):
-        said = f"of the routines selected ran; the program has {of_all}"
+        said = f"of the selected routines ran; the program has {of_all}"
     table.add_row(sum(routine.ran for routine in measurement.routines), said)
     return table
 

@@ -132,8 +132,8 @@ def choice(name: str, default: StrEnum, help: str, *, shared: bool = False) -> S
 LAYOUT = choice(
     "layout",
     CodeLayout.BEST,
-    "where code goes that would need a jump: behind the routine, before its target, or the "
-    "cheaper of both by the weights.",
+    "where code goes that would need a jump: after the routine, before its target, or "
+    "whichever the weights say is cheaper.",
     shared=True,
 )
 """For `SchemeDefinition.options` of every scheme with code on edges (BL94 6.3)."""

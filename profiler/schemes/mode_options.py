@@ -223,8 +223,8 @@ def no_mode(word: str, known: Iterable[str]) -> str:
     """Return what is said of a word that is no mode: which one was meant, else all of them."""
     names = tuple(known)
     if near := alike(word, names):
-        return f"{word!r} is no mode: did you mean {' or '.join(map(repr, near))}?"
-    return f"{word!r} is no mode: name some of {', '.join(names)}"
+        return f"unknown mode {word!r}: did you mean {' or '.join(map(repr, near))}?"
+    return f"unknown mode {word!r}: choose from {', '.join(names)}"
 
 
 def _no_option(mode: str, word: str, known: Mapping[str, SchemeOption]) -> str:

@@ -188,7 +188,7 @@ def definition(mode: str) -> SchemeDefinition:
     """Return the scheme of `mode`; UsageError if there is none, or it cannot be used."""
     scheme = schemes().get(mode)
     if scheme is None:
-        raise UsageError(f"{mode!r} is no mode: name one of {', '.join(modes())}")
+        raise UsageError(f"unknown mode {mode!r}: choose from {', '.join(modes())}")
     if isinstance(scheme, BrokenScheme):
         raise UsageError(scheme.reason)
     return scheme

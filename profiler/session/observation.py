@@ -368,7 +368,7 @@ def warnings(
             "exact, as threads take turns; atomic updates would add more than is priced here"
         )
     if definition.estimates:
-        yield f"mode {definition.mode} estimates: its counts are a part of what was executed"
+        yield f"{definition.mode}: counts are samples, not totals"
     judge = definition.judge
     if judge is not None and judge not in observation.judges:
         yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"

@@ -49,12 +49,12 @@ from tests.support.cli import simprof
         (["rnu"], "No such command 'rnu'. Did you mean 'run'? (see simprof --help)"),
         (
             ["run", "--mode", "edgs", "a.elf"],
-            "Invalid value for '--mode': 'edgs' is no mode: did you mean 'edges'? "
+            "Invalid value for '--mode': unknown mode 'edgs': did you mean 'edges'? "
             "(see simprof run --help)",
         ),
         (
             ["compare", "--mode", "pp,tp", "a.elf"],
-            "Invalid value for '--mode': 'tp' is no mode: did you mean 'tpp'? "
+            "Invalid value for '--mode': unknown mode 'tp': did you mean 'tpp'? "
             "(see simprof compare --help)",
         ),
     ],

@@ -132,7 +132,10 @@ def test_run_takes_one_mode(session: FakeSession, capsys: pytest.CaptureFixture[
 
 
 def test_bounds_of_numbers_are_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
-    for value, said in (("0", "0 is too small: it must be at least 1"), ("x", "no whole number")):
+    for value, said in (
+        ("0", "0 is too small: it must be at least 1"),
+        ("x", "not a whole number"),
+    ):
         assert simprof("run", "a.elf", "--path-limit", value) == 125
         assert said in capsys.readouterr().err
 

@@ -166,7 +166,7 @@ def test_what_is_refused(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> N
     loops, text = fixture_elf("loops"), tmp_path / "text"
     text.write_text("no program")
     assert refused(capfd, text) == f"{text}: is not an ELF file; give a SPARC ELF program"
-    assert "'hardware' runs nothing here" in refused(capfd, loops, "--on", "hardware")
+    assert "'hardware' is not a place to run" in refused(capfd, loops, "--on", "hardware")
     assert "--mode" in refused(capfd, loops, "--mode", "nonsense")
     assert "write one file of trace" in refused(capfd, loops, "--mode", "bytes:addresses")
     assert "cannot be read" in refused(capfd, loops, "--stdin", tmp_path / "none")

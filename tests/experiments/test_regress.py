@@ -804,7 +804,7 @@ def test_explanations_name_source_lines() -> None:
         (["record", "-o", "no/new", "loops.elf"], "there is no directory"),
         (["record", "-o", "new", "loops.elf", "--writable"], "needs --root"),
         (["record", "-o", "new", "loops.elf", "--stdin", "none"], "is no file"),
-        (["record", "-o", "new", "loops.elf", "--mode", "cake"], "is no mode"),
+        (["record", "-o", "new", "loops.elf", "--mode", "cake"], "unknown mode"),
         (["check", "missing"], "cannot be read"),
         (["check", "b", "--limit", "cake=5"], "matches no metric"),
         (["check", "b", "--limit", "added"], "METRIC=PCT"),

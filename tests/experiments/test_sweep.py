@@ -137,7 +137,7 @@ stdin = "a.txt"
     [
         ("modes = [", "is not TOML"),
         ("mods = ['pp']\nsuite = 'micro'", "unknown key 'mods'"),
-        ("suite = 'micro'\nmodes = ['pppp']", "'pppp' is no mode"),
+        ("suite = 'micro'\nmodes = ['pppp']", "unknown mode 'pppp'"),
         ("suite = 'micro'\nmodes = []", "modes must be a list of texts"),
         ("suite = 'micro'\nweights = [1]", "weights must be a list of texts"),
         ("suite = 'micro'\n[[settings]]\ncold = 200", "percentage from 0 to 100"),
@@ -595,7 +595,7 @@ def test_a_missing_file_is_made_only_where_that_is_wanted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--mode", "pp,"], "'' is no mode"),
+        (["--mode", "pp,"], "unknown mode ''"),
         (["--settings", "cold"], "a setting: cold needs a value"),
         (["--mode", "naive", "--weights", "uniform"], "weights has no effect on naive"),
         (["--mode", "naive", "--settings", "path-limit=9"], "path-limit has no effect on naive"),

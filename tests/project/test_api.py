@@ -170,13 +170,13 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "nosuch"}, "Invalid value for '--mode': 'nosuch' is no mode"),
+        ({"mode": "nosuch"}, "Invalid value for '--mode': unknown mode 'nosuch'"),
         ({"mode": "tpp", "cold": "much"}, "Invalid value for '--mode': tpp: cold=much cannot be"),
         (
             {"path_limit": 0},
             "'--path-limit': 0 is too small: it must be at least 1",
         ),
-        ({"max_instructions": 1.5}, "'1.5' is no whole number"),
+        ({"max_instructions": 1.5}, "'1.5' is not a whole number"),
         ({"timeout": -1}, "'-1' is not a positive number of seconds"),
         ({"root": "/nosuch"}, "--root /nosuch is not a directory"),
         ({"stdin": "/nosuch"}, "--stdin /nosuch cannot be read"),

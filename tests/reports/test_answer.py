@@ -70,10 +70,10 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
     )
     report = run_text.render(run)
     assert rows(report, "Added instructions by kind of code")[3] == (
-        "10 9.71 % 16.95 % PC thunks (get_pc_thunk)"
+        "10 9.71 % 16.95 % compiler helpers that load the PC"
     )
     assert f"{HELPER} [PIC]\n" in report
-    assert "[PIC] a PC thunk (get_pc_thunk)" in report
+    assert "[PIC] compiler helper that loads the PC (position-independent code)" in report
     assert f"{HELPER} [PIC] " in run_text.render(run, details=True)
     assert "[PIC]" not in run_text.render(run, top=1)  # explained only where it stands
     plain = run_text.render(measurement())
@@ -88,7 +88,9 @@ def test_lists_mark_helpers(subject: str) -> None:
     run = replace(run, routines=(*run.routines[:3], helper, *run.routines[4:]))
     shown = listings.render_text(listings.listing(subject, run, RowChoice()), 200)
     assert f" {HELPER} [PIC]" in shown
-    assert shown.endswith("\n\n[PIC] a PC thunk (get_pc_thunk)\n")
+    assert shown.endswith(
+        "\n\n[PIC] compiler helper that loads the PC (position-independent code)\n"
+    )
     assert "main [PIC]" not in shown
     assert "[PIC]" not in listings.render_text(
         listings.listing(subject, run, RowChoice(exclude=("__sparc*",))), 200
@@ -287,7 +289,7 @@ def test_a_comparison_says_what_its_marks_mean() -> None:
     helper = replace(run, routines=(replace(run.routines[3], added=99), *run.routines[:3]))
     report = comparison_report.render_text((("pp", helper),), 1, 1)
     assert f"{HELPER} [PIC]\n" in report
-    assert report.count("[PIC] a PC thunk (get_pc_thunk)") == 1
+    assert report.count("[PIC] compiler helper that loads the PC (position-independent code)") == 1
     assert "[PIC]" not in comparison_report.render_text((("pp", run),), 1, 1)
 
 

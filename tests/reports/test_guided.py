@@ -208,8 +208,8 @@ PRICED = replace(OWN, mode="qpt2", added=30)
 
 
 def test_reports_say_what_guided_and_what_that_costs() -> None:
-    bound = "this same run: an upper bound of what guiding can do"
-    price = "30 instructions (50.85 %) to collect one of this run under qpt2, not in added"
+    bound = "this same run (best case)"
+    price = "30 instructions (50.85 %) to collect one of this run with qpt2 (not included in added)"
     for details in (False, True):
         report = run_text.render(guided(PRICED, 2), details=details)
         assert f"\nguided by     an edge profile of {bound}\n" in report
@@ -225,10 +225,8 @@ def test_reports_say_what_guided_and_what_that_costs() -> None:
 def test_comparisons_say_what_guided_and_what_that_costs() -> None:
     named = (("pp", measurement()), ("tpp", guided(PRICED, 2)))
     report = comparison_report.render_text(named, 1, 1, 120)
-    title = "Edge profiles that guided (their price in instructions is not in added)"
-    assert rows(report, title) == [
-        "tpp this same run: an upper bound of what guiding can do 30 50.85 % qpt2"
-    ]
+    title = "Guiding profiles (cost not included in added)"
+    assert rows(report, title) == ["tpp this same run (best case) 30 50.85 % qpt2"]
     assert title not in comparison_report.render_text(named[:1], 1, 1)
     modes = json.loads(comparison_report.render_json(named, 1, 1))["modes"]
     assert modes["tpp"]["guide"] == {
@@ -241,13 +239,13 @@ def test_comparisons_say_what_guided_and_what_that_costs() -> None:
 def test_pages_and_notebooks_say_what_guided_and_what_that_costs() -> None:
     run = guided(PRICED, 2)
     (summary,) = summaries([ReportRun("a", SourceCounts(run, None))])
-    assert summary.guided_by == "this same run: an upper bound of what guiding can do"
+    assert summary.guided_by == "this same run (best case)"
     assert summary.edge_profile.startswith("30 instructions (50.85 %)")
     page = report_page([ReportRun("a", SourceCounts(run, None))])
     assert "an edge profile of this same run" in page and "30 instructions (50.85 %)" in page
     assert "guided by" not in report_page([ReportRun("a", SourceCounts(measurement(), None))])
     html = shown(run)._repr_html_()
-    assert "an upper bound of what guiding can do" in html and "30 instructions (50.85 %)" in html
+    assert "best case" in html and "30 instructions (50.85 %)" in html
     both = {"tpp": shown(run), "pp": shown(measurement())}
     frame = Comparison(both, 1, 1).to_frame()
     assert frame[["guided_by", "edge_profile_added"]].values.tolist()[0] == ["this same run", 30]

@@ -122,11 +122,11 @@ def test_kinds_of_code_and_helpers_are_told() -> None:
     assert [each for each in said[at:] if each.strip()][1:13] == [
         *("added", "of added", "overhead", "code"),
         *("30", "75.00 %", "50.85 %", "the program's own"),
-        *("10", "25.00 %", "16.95 %", "PC thunks (get_pc_thunk)"),
+        *("10", "25.00 %", "16.95 %", "compiler helpers that load the PC"),
     ]
     names = [row[0] for row in unpacked(both, "index")["routines"]]
     assert names == ["main", "__sparc_get_pc_thunk.l7 [PIC]"]
-    assert any(each.startswith("[PIC] a PC thunk") for each in said)
+    assert any(each.startswith("[PIC] compiler helper that loads the PC") for each in said)
     alone = Elements(page_of(measurement())).text  # one kind, no helper
     assert not any("By kind" in each or "[PIC]" in each for each in alone)
 

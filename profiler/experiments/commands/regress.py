@@ -317,7 +317,7 @@ def check_command(
     grown by more than 2 %, --max pp/overhead=50% if it is above 50 %, whatever else moved. What
     programs write must be the same in any case.
     Exit status: 0 the same (or within limits), 1 changed, 124 a program took too long, 125
-    something could not be done. Files of an earlier check are gone in any case.
+    something could not be done. Output files of earlier checks are removed first.
     """
     written = (chosen["junit"], chosen["markdown"], chosen["json_file"])
     outputs.check_outputs(*written, inputs=(baseline,))

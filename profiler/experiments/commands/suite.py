@@ -41,7 +41,7 @@ progress_option = options.progress_option("if stderr is a terminal")
 
 @click.group("suite")
 def suite_command() -> None:
-    """Suites are programs with two inputs each, described in TOML.
+    """Benchmark suites (train and ref inputs), described in TOML.
 
     SUITE is a name (micro, wcet, spec-like, real) or a .toml file.
     """

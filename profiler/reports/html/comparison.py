@@ -17,10 +17,10 @@ from simprof.profiler.reports.mode_facts import NamedMeasurement
 from simprof.profiler.reports.run_text import ending_text, program_text
 
 NOTE = (
-    "Accuracy: the share of the hot paths' flow on paths that the profile, too, has among as many "
-    "of its hottest. Schemes that count every path are exact. Of an edge profile, a path's flow is "
-    "what it must have had at least. The line joins schemes that no cheaper one equals. What a "
-    "profile costs that guides a scheme is not in its overhead."
+    "Accuracy: how much of the hot paths' flow lies on paths that this profile also ranks as hot. "
+    "Schemes that count every path are exact. An edge profile gives a path the least flow that it "
+    "can have had. The line connects the schemes on the Pareto front. Overheads do not include the "
+    "cost of collecting a profile that guides a scheme."
 )
 
 

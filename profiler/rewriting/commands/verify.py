@@ -44,7 +44,9 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     named = tuple(name.strip() for name in value.split(","))
     for name in named:
         if name not in WAYS:
-            raise click.BadParameter(f"{name!r} runs nothing here: name some of {', '.join(WAYS)}")
+            raise click.BadParameter(
+                f"{name!r} is not a place to run: choose from {', '.join(WAYS)}"
+            )
     return tuple(dict.fromkeys(named))
 
 
