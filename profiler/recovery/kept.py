@@ -1,17 +1,20 @@
-"""The graphs of a program as bytes, and from these: arrays of numbers and text, no objects (.npz).
+"""The graphs of a program as bytes, and back: arrays in numpy's own form, one after the other.
 
-Nothing is executed when they are read. What is no such file, or one of another program, is no
-graphs.
+Nothing is executed when they are read: they are numbers and text, no objects. What is no such file,
+or one of another program, is no graphs.
 """
+
+# numpy's .npz would be the same in an archive, whose reading imports twenty modules of Python: more
+# time than small programs have for their graphs.
 
 from __future__ import annotations
 
 import io
-import zipfile
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from simprof.profiler.graphs.packed import PackedGraphs
@@ -34,6 +37,13 @@ _COLUMNS: dict[str, type[np.generic]] = {
     "edge_kind": np.uint8,
 }
 _ADDRESSES = ("unresolved_jumps", "no_return_calls", "call_aliases", "irregular")
+_TEXTS = ("program", "names", "reasons")
+# All arrays, in their order, and what they are of.
+_KINDS: dict[str, type[np.generic]] = {
+    **_COLUMNS,
+    **dict.fromkeys(_ADDRESSES, np.int64),
+    **dict.fromkeys(_TEXTS, np.uint8),
+}
 
 
 def to_bytes(recovered: ProgramGraphs) -> bytes:
@@ -47,24 +57,25 @@ def to_bytes(recovered: ProgramGraphs) -> bytes:
     arrays["program"], arrays["names"] = _text([recovered.program.sha256]), _text(graphs.names)
     arrays["reasons"] = _text(reasons.values())
     file = io.BytesIO()
-    np.savez(file, **arrays)
+    for name in _KINDS:
+        npy.write_array(file, arrays[name], allow_pickle=False)
     return file.getvalue()
 
 
 def from_bytes(data: bytes, program: Program, code: CodeImage) -> ProgramGraphs | None:
     """Return the graphs of a program with this code; None: the bytes are not what has them."""
+    file = io.BytesIO(data)
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return _made(dict(file), program, code)
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile):
+        arrays = {name: npy.read_array(file, allow_pickle=False) for name in _KINDS}
+        return _made(arrays, program, code)
+    except Exception:  # whatever is wrong with it: numpy's errors are of many kinds
         return None
 
 
 def _made(
     arrays: dict[str, NDArray[Any]], program: Program, code: CodeImage
 ) -> ProgramGraphs | None:
-    kinds = _COLUMNS | dict.fromkeys(_ADDRESSES, np.int64)
-    if any(arrays[name].dtype != kind or arrays[name].ndim != 1 for name, kind in kinds.items()):
+    if any(arrays[name].dtype != kind or arrays[name].ndim != 1 for name, kind in _KINDS.items()):
         return None
     if _texts(arrays["program"]) != (program.sha256,):
         return None

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from numpy.lib.format import write_array_header_1_0
 
 from simprof.profiler.recovery.kept import from_bytes, to_bytes
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
@@ -32,13 +33,20 @@ def recovered(fixture_elf: Find) -> ProgramGraphs:
     )  # fmt: skip
 
 
-def changed(data: bytes, **arrays: Any) -> bytes:
-    """Return the bytes with other arrays under some names, or without them (None)."""
-    with np.load(io.BytesIO(data)) as file:
-        given = dict(file) | arrays
-    made = io.BytesIO()
-    np.savez(made, **{name: each for name, each in given.items() if each is not None})
-    return made.getvalue()
+def arrays_of(data: bytes) -> list[Any]:
+    """Return the arrays that are there, in their order."""
+    file, found = io.BytesIO(data), []
+    while file.tell() < len(data):
+        found.append(np.load(file))
+    return found
+
+
+def joined(arrays: list[Any]) -> bytes:
+    """Return arrays as bytes, one after the other."""
+    file = io.BytesIO()
+    for each in arrays:
+        np.save(file, each)
+    return file.getvalue()
 
 
 def test_graphs_come_back(recovered: ProgramGraphs) -> None:
@@ -52,15 +60,28 @@ def test_graphs_come_back(recovered: ProgramGraphs) -> None:
 
 def test_what_is_no_such_file_is_no_graphs(recovered: ProgramGraphs) -> None:
     data, given = to_bytes(recovered), (recovered.program, recovered.code)
-    assert from_bytes(changed(data), *given) == recovered
-    for damaged in (b"", b"PK", b"nonsense", data[:-1], data[: len(data) // 2]):
+    for damaged in (b"", b"PK", b"nonsense", data[:-1], data[: len(data) // 2], data[1:]):
         assert from_bytes(damaged, *given) is None
-    starts = recovered.arrays.block_start
-    for column in (None, starts.astype(np.int32), starts.reshape(1, -1), starts.astype(float)):
-        assert from_bytes(changed(data, block_start=column), *given) is None
-    assert from_bytes(changed(data, reasons=np.zeros(1, np.uint8)), *given) is None
-    other = replace(recovered.program, sha256="0" * 64)
-    assert from_bytes(data, other, recovered.code) is None
+    arrays = arrays_of(data)
+    assert from_bytes(joined(arrays), *given) == recovered
+    for number, each in enumerate(arrays):
+        others = [each.astype(np.float32), each.reshape(1, -1)]
+        for other in others:
+            changed = [*arrays[:number], other, *arrays[number + 1 :]]
+            assert from_bytes(joined(changed), *given) is None
+        assert from_bytes(joined([*arrays[:number], *arrays[number + 1 :]]), *given) is None
+    assert from_bytes(joined([*arrays[:-1], arrays[-1][:-1]]), *given) is None  # a reason less
+    other_program = replace(recovered.program, sha256="0" * 64)
+    assert from_bytes(data, other_program, recovered.code) is None
+
+
+@pytest.mark.parametrize("size", [1 << 40, 1 << 62, 1 << 70, -1])
+def test_an_array_that_says_it_is_huge_is_none(size: int, recovered: ProgramGraphs) -> None:
+    file = io.BytesIO()
+    described = {"descr": "<i8", "fortran_order": False, "shape": (size,)}
+    write_array_header_1_0(file, described)
+    data = file.getvalue() + to_bytes(recovered)
+    assert from_bytes(data, recovered.program, recovered.code) is None
 
 
 def test_nothing_in_it_is_executed(recovered: ProgramGraphs, tmp_path: Path) -> None:
@@ -70,6 +91,7 @@ def test_nothing_in_it_is_executed(recovered: ProgramGraphs, tmp_path: Path) -> 
         def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
             return os.system, (f"touch {mark}",)
 
-    data = changed(to_bytes(recovered), sizes=np.array([Touch()], object))
+    arrays = arrays_of(to_bytes(recovered))
+    data = joined([np.array([Touch()], object), *arrays[1:]])
     assert from_bytes(data, recovered.program, recovered.code) is None
     assert not mark.exists()
