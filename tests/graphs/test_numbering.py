@@ -1,4 +1,4 @@
-"""None"""
+"""Numbers of paths, and the edges that are cut for them: the papers' figures, and brute force."""
 
 import itertools
 import random
@@ -12,6 +12,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import (
     GraphFacts,
     PathNumbering,
+    cuts_at,
     find_cut_edges,
     graph_facts,
     number,
@@ -243,6 +244,16 @@ def test_no_routine_has_more_paths_than_the_limit(seed: int) -> None:
     chosen = max(each.threshold for each in by_threshold if each.cut_edges == cuts)
     if chosen < limit:
         assert truncate(dag, chosen + 1).paths > limit, "a finer truncation keeps the limit, too"
+
+
+@pytest.mark.seeds(range(60))
+def test_a_cut_vertex_has_as_many_paths_as_is_said(seed: int) -> None:
+    cfg = random_graph(random.Random(seed), 8)
+    dag = make_dag(cfg, depth_first(cfg))
+    for vertex in dag.dfs.reached - {cfg.entry, cfg.exit}:
+        cuts, left = cuts_at(dag, vertex)
+        if cuts:
+            assert numbered(cfg, tuple(sorted(cuts))).num_paths[vertex] == left
 
 
 def test_limit_must_be_positive() -> None:

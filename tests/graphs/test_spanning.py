@@ -1,4 +1,4 @@
-"""None"""
+"""Spanning trees, increments on chords, and counts that follow from those of chords."""
 
 import itertools
 import random
