@@ -101,7 +101,7 @@ def test_the_scheme_is_small_and_imports_the_public_module_only() -> None:
 @pytest.mark.long
 def test_reports_say_that_it_estimates(installed: Path, tmp_path: Path) -> None:
     done = simprof(installed, tmp_path, "run", "--mode=edge-samples", "--json", "run.json", LOOPS)
-    assert "mode edge-samples estimates" in done.stderr
+    assert "edge-samples: counts are samples, not totals" in done.stderr
     assert json.loads((tmp_path / "run.json").read_text())["estimate"] is True
     compared = simprof(
         installed, tmp_path, "compare", "--mode=pp,edge-samples", "--json", "all.json", LOOPS
