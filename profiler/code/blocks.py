@@ -192,7 +192,7 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
 
     def placed_behind(self, number: int, slots: Iterable[int]) -> Placed:
         """Return that where the code of the edges `slots` must not stand before a delay slot."""
-        return Placed(*self._places((number,), slots))
+        return self._places(np.array([number]), slots)
 
     def _flow_of(self, flows: _Flows, number: int) -> RoutineFlow:
         span = slice(*self.graphs.first_block[number : number + 2].tolist())
@@ -205,32 +205,20 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
         return self._solved(np.arange(len(self.graphs)))
 
     def _solved(self, chosen: Numbers) -> _Flows:
-        graphs, blocks = self.graphs, self.graphs.block_count
-        sizes = np.zeros((len(graphs), k.SIZES), np.int64)
-        sizes[:, k.BLOCKS], sizes[:, k.EDGES] = _counts(graphs)
-        sizes[:, k.ADDRESS] = graphs.addresses
-        sizes[:, k.KEPT] = ALL & ~self.abi.call_writes
-        found = {name: np.zeros(blocks, kind) for name, kind in _SOLVED.items()}
-        given = self._columns | {"chosen": chosen, "sizes": sizes.ravel()} | found
+        graphs, sizes = self.graphs, _sizes(self.graphs, ALL & ~self.abi.call_writes)
+        found = {name: np.zeros(graphs.block_count, kind) for name, kind in _SOLVED.items()}
+        given = self._columns | {"chosen": chosen, "sizes": sizes} | found
         _call(k.flows, given, _scratch(graphs, chosen))
-        return _Flows(given["sizes"].data, tuple(each.data for each in found.values()))
+        return _Flows(sizes.data, tuple(each.data for each in found.values()))
 
     @cached_property
-    def _placed(self) -> tuple[Sequence[int], ...]:
-        return self._places(range(len(self.graphs)), ())
+    def _placed(self) -> Placed:
+        return self._places(np.arange(len(self.graphs)), ())
 
-    def _places(self, chosen: Sequence[int], not_before: Iterable[int]) -> tuple[memoryview, ...]:
-        # the routines `chosen` follow each other
-        graphs, flows = self.graphs, self._flows
-        edges = int(graphs.first_edge[chosen[-1] + 1] - graphs.first_edge[chosen[0]])
-        barred = np.zeros(edges, np.uint8)
-        barred[list(not_before)] = 1
-        found = {name: np.zeros(edges, kind) for name, kind in _FOUND.items()}
+    def _places(self, chosen: Numbers, not_before: Iterable[int]) -> Placed:
+        flows = self._flows
         given = self._columns | dict(zip(_SOLVED, map(np.asarray, flows.by_block), strict=True))
-        numbers = np.array(chosen, np.int64)
-        given |= {"chosen": numbers, "sizes": np.asarray(flows.sizes), "not_before": barred} | found
-        _call(k.places, given, _scratch(graphs, numbers))
-        return tuple(each.data for each in found.values())
+        return _places(self.graphs, chosen, np.asarray(flows.sizes), given, not_before)
 
     @cached_property
     def _columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -374,16 +362,25 @@ def places_without_code(cfg: ControlFlowGraph) -> Placed:
         block._replace(instructions=min(block.instructions, _MANY)) for block in cfg.blocks
     )
     graphs = PackedGraphs.of((replace(cfg, blocks=given_blocks),))
-    blocks, edges = len(cfg.blocks), len(cfg.edges)
-    sizes = np.zeros(k.SIZES, np.int64)
-    sizes[: k.NAMED] = blocks, edges, cfg.address, 0
-    found = {name: np.zeros(edges, kind) for name, kind in _FOUND.items()}
-    given = {name: np.zeros(blocks, kind) for name, kind in (_OWN | _SOLVED).items()}
+    given = {name: np.zeros(len(cfg.blocks), kind) for name, kind in (_OWN | _SOLVED).items()}
     given |= {name: np.zeros(0, kind) for name, kind in _BY_WORD.items()}
-    given |= _graph_columns(graphs) | found
-    chosen = np.zeros(1, np.int64)
-    given |= {"chosen": chosen, "sizes": sizes, "not_before": np.zeros(edges, np.uint8)}
-    _call(k.places, given, _scratch(graphs, chosen))
+    given |= _graph_columns(graphs)
+    return _places(graphs, np.zeros(1, np.int64), _sizes(graphs, 0), given, ())
+
+
+def _places(
+    graphs: PackedGraphs,
+    chosen: Numbers,  # Routines that follow each other
+    sizes: Numbers,
+    given: Mapping[str, npt.NDArray[Any]],
+    not_before: Iterable[int],
+) -> Placed:
+    edges = int(graphs.first_edge[chosen[-1] + 1] - graphs.first_edge[chosen[0]])
+    barred = np.zeros(edges, np.uint8)
+    barred[list(not_before)] = 1
+    found = {name: np.zeros(edges, kind) for name, kind in _FOUND.items()}
+    own: dict[str, npt.NDArray[Any]] = {"chosen": chosen, "sizes": sizes, "not_before": barred}
+    _call(k.places, {**given, **own, **found}, _scratch(graphs, chosen))
     return Placed(*(each.data for each in found.values()))
 
 
@@ -455,6 +452,14 @@ def _graph_columns(graphs: PackedGraphs) -> dict[str, npt.NDArray[Any]]:
 def _counts(graphs: PackedGraphs) -> tuple[Numbers, Numbers]:
     """Return how many blocks and edges each routine has."""
     return np.diff(graphs.first_block), np.diff(graphs.first_edge)
+
+
+def _sizes(graphs: PackedGraphs, kept: int) -> Numbers:
+    """Return what is given of `SIZES` numbers of each routine; registers `kept` by callees."""
+    sizes = np.zeros((len(graphs), k.SIZES), np.int64)
+    sizes[:, k.BLOCKS], sizes[:, k.EDGES] = _counts(graphs)
+    sizes[:, k.ADDRESS], sizes[:, k.KEPT] = graphs.addresses, kept
+    return sizes.ravel()
 
 
 def _scratch(graphs: PackedGraphs, chosen: Numbers) -> dict[str, npt.NDArray[Any]]:

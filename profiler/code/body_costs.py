@@ -54,15 +54,14 @@ class ShapeCosts(Struct):
     by_place: dict[tuple[int, int, int, int, int], BodyCost] = field(default_factory=dict)
 
 
-Actions = tuple[Action, ...]
-
-
-def body_cost(actions: Actions, access: CounterAccess, site: Site) -> BodyCost:
+def body_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> BodyCost:
     """Return what `snippet_body` of the same arguments costs, which raises the same errors."""
     return body_costs(((actions, site),), access)[0]
 
 
-def body_costs(coded: Iterable[tuple[Actions, Site]], access: CounterAccess) -> list[BodyCost]:
+def body_costs(
+    coded: Iterable[tuple[tuple[Action, ...], Site]], access: CounterAccess
+) -> list[BodyCost]:
     """Return that of the code of several places."""
     generators, table, machine = access.generators, access.table, access.machine
     known, path_mask = access.known_costs, access.path_mask
@@ -90,7 +89,7 @@ def body_costs(coded: Iterable[tuple[Actions, Site]], access: CounterAccess) -> 
 
 def _cost_at(
     place: tuple[int, int, int, int, int],
-    actions: Actions,
+    actions: tuple[Action, ...],
     access: CounterAccess,
     site: Site,
     costs: ShapeCosts,
@@ -114,7 +113,7 @@ _NEEDS: dict[tuple[int, CounterTable, MachineKind], tuple[Generators, dict[objec
 
 
 def needs_of(
-    all_actions: Iterable[Actions],
+    all_actions: Iterable[tuple[Action, ...]],
     table: CounterTable,
     machine: MachineKind,
     generators: Generators,

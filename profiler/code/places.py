@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from simprof.profiler.code.body_costs import BodyCost, body_costs, needs_of
+from simprof.profiler.code.body_costs import BodyCost, body_cost, body_costs, needs_of
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.snippet_parts import (
@@ -251,10 +251,10 @@ def place_blocks(
     tops: dict[int, BlockCodePlace] = {}
     ends: dict[int, BlockCodePlace] = {}
     for actions_at, places in zip(at_blocks, (tops, ends), strict=True):
-        needed = needs_of(actions_at.values(), access.table, access.machine, access.generators)
-        for (block, actions), needs in sorted(
-            zip(actions_at.items(), needed, strict=True), key=_of
-        ):
+        coded = sorted(actions_at.items())
+        of_blocks = (actions for _, actions in coded)
+        needed = needs_of(of_blocks, access.table, access.machine, access.generators)
+        for (block, actions), needs in zip(coded, needed, strict=True):
             start = tops[block].position if places is ends and block in tops else 0
             start = max(start, first.get(block, 0))
             end = _last_position(access.context, block)
@@ -266,10 +266,6 @@ def place_blocks(
                 end = min(end, last[block])
             places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, access)
     return tops, ends
-
-
-def _of(coded: tuple[tuple[int, tuple[Action, ...]], object]) -> int:
-    return coded[0][0]
 
 
 def _last_position(context: RoutineContext, block: int) -> int:
@@ -284,12 +280,12 @@ def _cheapest(
 ) -> BlockCodePlace:
     context = access.context
     sites = (context.free_site,) if context.analysis is None else context.sites(block)
-    at = positions[0]
-    wanted = (actions, context.free_site), (actions, sites[at])
-    least, cost = body_costs(wanted, access)
-    if cost.cost > least.cost:
-        rest = ((actions, sites[position]) for position in positions)
-        for position, other in zip(positions, body_costs(rest, access), strict=True):
-            if other.cost < cost.cost:
-                at, cost = position, other
+    at, *others = positions
+    least, cost = body_costs(((actions, context.free_site), (actions, sites[at])), access)
+    for position in others:
+        if cost.cost <= least.cost:
+            break
+        other = body_cost(actions, access, sites[position])
+        if other.cost < cost.cost:
+            at, cost = position, other
     return BlockCodePlace(block, at, sites[at], actions, cost)

@@ -20,6 +20,8 @@ from simprof.profiler.graphs.plan_calls import LIMIT
 from simprof.profiler.request.weights import LOOP_MULTIPLIER
 from simprof.simulator.cpu import compiled
 
+_KINDS = {"Longs": np.int64, "Ints": np.int32, "Bytes": np.uint8, "Reals": np.float64}
+
 
 class ProgramColumns(Struct, frozen=True, dict=True):
     """The searches and plans of some graphs: `program_kernel.Columns`."""
@@ -36,7 +38,9 @@ class ProgramColumns(Struct, frozen=True, dict=True):
         lengths = [routines] * 3 + [routines + 1] * 3
         lengths += [vertices, vertices, vertices + routines, vertices, vertices]
         lengths += [edges] * 3 + [most] * 7 + [2 * vertices + routines, 2 * edges]
-        made = k.Columns(*map(np.zeros, lengths, "qqqqqqiiiqqiBdiiiiBqqii"))
+        hints = k.Columns.__annotations__.values()
+        kinds = [_KINDS[hint.__forward_arg__] for hint in hints]
+        made = k.Columns(*map(np.zeros, lengths, kinds))
         function = k.plan_all
         if compiled.native(function) is not None:
             function = partial(compiled.call, function)

@@ -17,6 +17,7 @@ from simprof.profiler.graphs.loops import DepthFirst, survey
 from simprof.profiler.graphs.numbering import (
     PathNumbering,
     choose_cuts,
+    find_cut_edges,
     numbering_of,
     path_threshold,
 )
@@ -110,10 +111,8 @@ def truncated_dag(
     """Return the acyclic graph of `cfg`, cut where too many paths lead (EPP 5.3); parameters as of
     `numbering.find_cut_edges`.
     """
-    dag, threshold = make_dag(cfg, dfs), path_threshold(path_limit, total_limit)
-    cuts: tuple[int, ...] = ()
-    if threshold and columns_of(cfg).most > threshold:
-        cuts = choose_cuts(dag, threshold, total_limit, per_vertex)
+    dag = make_dag(cfg, dfs)
+    cuts = find_cut_edges(dag, path_limit, total_limit, per_vertex)
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 

@@ -526,11 +526,15 @@ def choose_cuts(
         within = beyond = best
     while beyond - within > 1:
         size[THRESHOLD] = (within + beyond) // 2
-        truncate(size, source, target, dag_edge, order, first, ordered, paths, starts, cuts)
+        done = truncate(size, source, target, dag_edge, order, first, ordered, paths, starts, cuts)
+        if done == TOO_LARGE:
+            return TOO_LARGE
         if size[PATHS] <= most:
             within = size[THRESHOLD]
         else:
             beyond = size[THRESHOLD]
+    if size[THRESHOLD] == within:  # the last one that was tried
+        return DONE
     size[THRESHOLD] = within
     return truncate(size, source, target, dag_edge, order, first, ordered, paths, starts, cuts)
 

@@ -248,7 +248,6 @@ MODULES = frozenset(
         "simprof.profiler.graphs.dag",
         "simprof.profiler.graphs.numbering",
         "simprof.profiler.graphs.loops",
-        "simprof.profiler.graphs.packed",
         "simprof.profiler.graphs.spanning",
         "simprof.profiler.plan.actions",
         "simprof.profiler.plan.placement",

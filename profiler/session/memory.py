@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.decoders import RoutinePlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
@@ -112,7 +113,10 @@ class BinaryMemory:
         """
         if not self.program.parts:
             self._ahead = self.recover(Discoveries(), Known(), told)
-            self.contexts(self._ahead).of(0)  # what depends on the whole program comes with it
+            # What is found of the whole program in one call comes with one routine.
+            first = self._ahead.routines[0]
+            depth_first(first)
+            self.contexts(self._ahead).of(0).places_of(first)
 
     def contexts(self, recovered: ProgramGraphs) -> ProgramContexts:
         """Return what code generation knows of the routines of some graphs."""
