@@ -46,12 +46,12 @@ Paths and their numbers
     `PathPiece`), and `dag_path` finds it in a dag. `EdgeFlow` bounds the counts of paths by an edge
     profile.
 Plan
-    A planner makes a `RoutinePlan` of a `PlanOrder`: a `BasicPlan` has the members that all need,
-    `PathCountingPlan` also counters of paths, `ExactPathPlan` those that all edge counts follow
-    from, `AcyclicPathPlan` those of EPP. Its `InstrumentationPlan` says which actions are where,
-    and which counters there are (`CounterTable`, `Addressing`); `choose_table` chooses by EPP's
-    rule, and `wastes_space` is a part of that rule. A `BufferUse` says what it has to do with
-    memory of the whole program that the scheme's own code writes (`Buffer`).
+    A planner makes a `Plan` of a `PlanOrder`: `PathCountingPlan` has counters of paths, too,
+    `ExactPathPlan` those that all edge counts follow from, `AcyclicPathPlan` those of EPP. Its
+    `InstrumentationPlan` says which actions are where, and which counters there are
+    (`CounterTable`, `Addressing`); `choose_table` chooses by EPP's rule, and `wastes_space` is a
+    part of that rule. A `BufferUse` says what it has to do with memory of the whole program that
+    the scheme's own code writes (`Buffer`).
 Placement
     `counter_plan` puts counters on edges and into blocks. `place` places path instrumentation
     (`Placement`, EPP 3.4), by `choose_steps` (`RegisterSteps`), `step_actions`, which makes them
@@ -90,12 +90,10 @@ Run-time routines
     addresses of `TARGET_BITS`. An `OwnTable` keeps path counters as the scheme likes, and is read
     by `ReadMemory`.
 Decoder and reading
-    `RoutinePlan.read` makes a `Reading` of `RoutineCounters` (`UnfinishedPath` among them). Plans
-    that count paths are `PathDecoder`, `LimitedDecoder` where there are others than EPP's (a
-    `LoopLimit` says of a loop that its paths are shorter than asked for), and `CountersApart` where
-    counters have other numbers than paths (`PathNames`: what telling paths apart takes); those
-    guided by edges `GuidedDecoder`, by paths `PathGuidedDecoder`; those that write traces
-    `TraceWriter`.
+    `Plan.read` makes a `Reading` of `RoutineCounters` (`UnfinishedPath` among them). Its other
+    members have defaults, and plans of schemes that count paths, are guided by a profile or write
+    a trace override those of their kind: `PathNames` says what telling paths apart takes, a
+    `LoopLimit` that the paths of a loop are shorter than asked for.
 Explanation
     What a plan was made from, for `static` of `simprof explain`: `describe_acyclic`,
     `describe_tree` (with `ROOT_EDGE`), `describe_dummy`; `by_block` and `by_edge` arrange numbers,
@@ -244,17 +242,11 @@ if TYPE_CHECKING:
     from simprof.profiler.plan.actions import WriteAddress as WriteAddress
     from simprof.profiler.plan.actions import WriteTrace as WriteTrace
     from simprof.profiler.plan.actions import register_sum as register_sum
-    from simprof.profiler.plan.decoders import BasicPlan as BasicPlan
-    from simprof.profiler.plan.decoders import CountersApart as CountersApart
-    from simprof.profiler.plan.decoders import GuidedDecoder as GuidedDecoder
-    from simprof.profiler.plan.decoders import LimitedDecoder as LimitedDecoder
-    from simprof.profiler.plan.decoders import PathDecoder as PathDecoder
-    from simprof.profiler.plan.decoders import PathGuidedDecoder as PathGuidedDecoder
+    from simprof.profiler.plan.decoders import LoopLimit as LoopLimit
     from simprof.profiler.plan.decoders import PathNames as PathNames
+    from simprof.profiler.plan.decoders import Plan as Plan
     from simprof.profiler.plan.decoders import Reading as Reading
     from simprof.profiler.plan.decoders import RoutineCounters as RoutineCounters
-    from simprof.profiler.plan.decoders import RoutinePlan as RoutinePlan
-    from simprof.profiler.plan.decoders import TraceWriter as TraceWriter
     from simprof.profiler.plan.decoders import UnfinishedPath as UnfinishedPath
     from simprof.profiler.plan.path_plan import AcyclicPathPlan as AcyclicPathPlan
     from simprof.profiler.plan.path_plan import ExactPathPlan as ExactPathPlan
@@ -280,7 +272,6 @@ if TYPE_CHECKING:
     from simprof.profiler.plan.tracing import TARGET_BITS as TARGET_BITS
     from simprof.profiler.plan.tracing import decisions as decisions
     from simprof.profiler.profiles.edge_flow import EdgeFlow as EdgeFlow
-    from simprof.profiler.profiles.profile import LoopLimit as LoopLimit
     from simprof.profiler.request.request import OptionValue as OptionValue
     from simprof.profiler.request.request import RegisterUse as RegisterUse
     from simprof.profiler.request.request import SchemeOptions as SchemeOptions
@@ -365,10 +356,7 @@ _HOMES = {
         "Action AddRegister Burst CountConstantPath CountEdge CountPath Event Execution Guard "
         "Landing NoCode RegisterEffect SetRegister WriteAddress WriteTrace register_sum"
     ),
-    "profiler.plan.decoders": (
-        "BasicPlan CountersApart GuidedDecoder LimitedDecoder PathDecoder PathGuidedDecoder "
-        "PathNames Reading RoutineCounters RoutinePlan TraceWriter UnfinishedPath"
-    ),
+    "profiler.plan.decoders": "LoopLimit PathNames Plan Reading RoutineCounters UnfinishedPath",
     "profiler.plan.path_plan": "AcyclicPathPlan ExactPathPlan PathCountingPlan",
     "profiler.plan.placement": (
         "Detours Placement RegisterSteps choose_steps choose_table counter_plan frontier "
@@ -379,7 +367,6 @@ _HOMES = {
     ),
     "profiler.plan.tracing": "TARGET_BITS decisions",
     "profiler.profiles.edge_flow": "EdgeFlow",
-    "profiler.profiles.profile": "LoopLimit",
     "profiler.request.request": "OptionValue RegisterUse SchemeOptions",
     "profiler.schemes.definition": (
         "LAYOUT Loss OwnTable PER_VERTEX PLANNING PlanOrder ProfileKind REGISTERS ReadMemory "

@@ -19,7 +19,6 @@ from simprof.profiler.plan.actions import CROSSING, TakenPart
 from simprof.profiler.plan.decoders import (
     RoutineCounters,
     RoutineGuide,
-    TraceWriter,
     guide_digest,
 )
 from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable, InstrumentationPlan
@@ -401,32 +400,12 @@ def plan_sizes(
 
 
 def stream_sizes(plan: InstrumentationPlan, counters: RoutineCounters) -> dict[str, int]:
-    """Return by name how many bits of trace the symbols of paths take, as `trace_sizes` does."""
+    """Return how many bits of trace the symbols of paths take, as `Plan.trace_sizes` does."""
     if plan.table is not CounterTable.STREAM:
         return {}
     written, (paths, *_) = counters.path_increments, plan.numbers
     least = max(1, (paths - 1).bit_length())
     return {"trace_bits": SYMBOL_BITS * written, "minimal_trace_bits": least * written}
-
-
-def trace_sizes(writer: TraceWriter | None, crossings: Sequence[int]) -> dict[str, int]:
-    """Return by name how many bits of trace a plan writes when edges are crossed so often.
-
-    `writer`: The plan; None if it writes no trace, for which nothing is returned. `crossings`: Edge
-    id -> count.
-
-    Returns
-    -------
-    dict
-        `trace_bits`: of tokens of standard widths; `minimal_trace_bits`: of tokens of as few bits
-        as possible.
-    """
-    if writer is None:
-        return {}
-    return {
-        "trace_bits": writer.standard_bits(crossings),
-        "minimal_trace_bits": writer.minimal_bits(crossings),
-    }
 
 
 def address_sizes(

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import lcm
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -35,14 +35,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import SuccessorOrder
 from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.decoders import (
-    PathDecoder,
-    Reading,
-    RoutinePlan,
-    check_shape,
-    defect_of,
-    path_counts,
-)
+from simprof.profiler.plan.decoders import Plan, Reading, check_shape, defect_of, path_counts
 from simprof.profiler.profiles.codec import parse_json
 from simprof.profiler.profiles.measures import Attribution, attribute
 from simprof.profiler.profiles.profile import PathCount
@@ -108,8 +101,7 @@ def path_profile(
         ids = {str(cfg.name_of(block.id)): block.id for block in cfg.blocks}
         return dict(_saved_paths(cfg, ids, file, _saved_answer(document, file).get("paths")))
     plan = registry.make_plan(cfg, registry.PATH_PROFILER, scheme)
-    decoder = cast(PathDecoder, plan)
-    return path_counts(decoder, interpret.execute(cfg, plan.plan, document.walks))
+    return path_counts(plan, interpret.execute(cfg, plan.plan, document.walks))
 
 
 def _saved_paths(
@@ -230,7 +222,7 @@ def analyse(document: GraphDocument, options: AnalysisOptions = DEFAULT_OPTIONS)
     answer["warnings"] += run.definition.notes(options.scheme, (document.cfg,))
     answer["static"] = describe(run)
     if options.enumerate:
-        answer["all_paths"] = _all_paths(document, cast(PathDecoder, run.plan))
+        answer["all_paths"] = _all_paths(document, run.plan)
     return answer
 
 
@@ -255,21 +247,21 @@ def _run(document: GraphDocument, options: AnalysisOptions) -> GraphRun:
 
 
 def _attribution(
-    document: GraphDocument, options: AnalysisOptions, plan: RoutinePlan, reading: Reading
+    document: GraphDocument, options: AnalysisOptions, plan: Plan, reading: Reading
 ) -> Attribution | None:
     """Judge a path profile by the scheme that its definition names; None where that is none."""
     judge = registry.definition(options.mode).judged_by
     if judge is None or judge not in registry.planned_modes():
         return None
-    exact = cast(PathDecoder, _plan(document, replace(options, mode=judge)))
+    exact = _plan(document, replace(options, mode=judge))
     truth = exact.read(interpret.execute(document.cfg, exact.plan, document.walks))
-    return attribute(exact, truth, cast(PathDecoder, plan), reading).attribution
+    return attribute(exact, truth, plan, reading).attribution
 
 
 def _check(
     document: GraphDocument,
     options: AnalysisOptions,
-    plan: RoutinePlan,
+    plan: Plan,
     reading: Reading,
     crossed: Sequence[int],
 ) -> None:
@@ -284,7 +276,7 @@ def _check(
         )
 
 
-def _plan(document: GraphDocument, options: AnalysisOptions) -> RoutinePlan:
+def _plan(document: GraphDocument, options: AnalysisOptions) -> Plan:
     definition = registry.definition(options.mode)
     if not definition.instruments:
         modes = ", ".join(registry.planned_modes())
@@ -318,25 +310,22 @@ def _options(options: AnalysisOptions) -> dict[str, Any]:
     }
 
 
-def _check_enumeration(
-    document: GraphDocument, options: AnalysisOptions, plan: RoutinePlan
-) -> None:
+def _check_enumeration(document: GraphDocument, options: AnalysisOptions, plan: Plan) -> None:
     """Refuse to list the paths of plans that have none, or too many to write down."""
     if not registry.definition(options.mode).counts_paths:
         modes = ", ".join(registry.path_modes())
         raise UsageError(f"{document.file}: --enumerate lists paths; use it with --mode {modes}")
-    decoder = cast(PathDecoder, plan)
-    if decoder.num_paths > ENUMERATION_LIMIT:
+    if plan.num_paths > ENUMERATION_LIMIT:
         raise UsageError(
-            f"{document.file}: {decoder.num_paths} paths are too many to enumerate "
+            f"{document.file}: {plan.num_paths} paths are too many to enumerate "
             f"(limit {ENUMERATION_LIMIT}); lower --path-limit"
         )
-    blocks = decoder.blocks_of_all_paths
+    blocks = plan.blocks_of_all_paths
     if blocks is not None:
-        _check_blocks(document, decoder, blocks, str(blocks))
+        _check_blocks(document, plan, blocks, str(blocks))
 
 
-def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int, size: str) -> None:
+def _check_blocks(document: GraphDocument, plan: Plan, blocks: int, size: str) -> None:
     if blocks > LISTED_BLOCKS_LIMIT:
         raise UsageError(
             f"{document.file}: {plan.num_paths} paths of {size} blocks in all are too much to "
@@ -344,7 +333,7 @@ def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int, size:
         )
 
 
-def _all_paths(document: GraphDocument, plan: PathDecoder) -> list[dict[str, Any]]:
+def _all_paths(document: GraphDocument, plan: Plan) -> list[dict[str, Any]]:
     listed, blocks = [], 0
     for path_id, record in plan.numbered_paths():
         blocks += len(record.blocks)

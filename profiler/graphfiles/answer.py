@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 
 from simprof.profiler.code import pricing
 from simprof.profiler.code.codegen import RoutineCode
-from simprof.profiler.code.pricing import plan_sizes, stream_sizes, trace_sizes
+from simprof.profiler.code.pricing import plan_sizes, stream_sizes
 from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import GraphDocument
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure
@@ -32,7 +32,7 @@ from simprof.profiler.graphs.loops import DepthFirst
 from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.optima import optima
 from simprof.profiler.graphs.paths import PathRecord
-from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, Reading, RoutineCounters
 from simprof.profiler.plan.path_plan import AcyclicPathPlan
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.documents import result_head
@@ -62,7 +62,7 @@ class GraphRun(Struct, frozen=True):
     # definition, plan, code: the scheme, what it does and how.
     definition: SchemeDefinition
     dfs: DepthFirst  # the graph's depth-first search
-    plan: RoutinePlan
+    plan: Plan
     code: RoutineCode
     # counters, reading: what the runs left in the counters, and the profile that these give.
     counters: RoutineCounters
@@ -88,7 +88,7 @@ class GraphRun(Struct, frozen=True):
         return block_counts(self.cfg, self.crossings)
 
     @property
-    def decoder(self) -> PathDecoder | None:
+    def decoder(self) -> Plan | None:
         """The plan where it counts paths."""
         return self.definition.path_decoder(self.plan)
 
@@ -193,8 +193,8 @@ def _measurement(
         edge_counts=tuple(edges),
         path_counts=() if run.decoder is None else tuple(_paths(run, run.decoder)),
         numbered_paths=None if run.decoder is None else run.decoder.num_paths,
-        iterations=run.definition.iterations(run.plan),
-        limited_loops=run.definition.limited(run.plan),
+        iterations=run.plan.most_iterations,
+        limited_loops=run.plan.limits,
     )
     profile = options.get("edge_profile")
     return RunMeasurement(
@@ -233,7 +233,7 @@ def _sizes(run: GraphRun) -> dict[str, int]:
     return {
         **plan_sizes(plan.plan, code, run.counters.unnamed, run.own_bytes),
         "snippet_instructions": code.static_instructions,
-        **trace_sizes(run.definition.trace_writer(plan), run.crossings),
+        **plan.trace_sizes(run.crossings),
         **stream_sizes(plan.plan, run.counters),
     }
 
@@ -251,8 +251,8 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
     ]
 
 
-def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
-    cfg, guided = run.cfg, run.definition.guided_decoder(run.plan)
+def _paths(run: GraphRun, plan: Plan) -> Iterator[PathCount]:
+    cfg = run.cfg
     executed = [entry for entry in run.reading.paths.items() if entry[1]]
     executed.sort(key=lambda entry: (-entry[1], entry[0]))
     whole = ((path, plan.decode(path), count) for path, count in executed)
@@ -264,7 +264,7 @@ def _paths(run: GraphRun, plan: PathDecoder) -> Iterator[PathCount]:
             path,
             count,
             record.inner_edges(cfg),
-            inferred=path is not None and guided is not None and guided.is_obvious(path),
+            inferred=path is not None and plan.is_obvious(path),
         )
 
 

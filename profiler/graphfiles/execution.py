@@ -16,7 +16,7 @@ from simprof.profiler.code.pricing import Pricer
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.actions import PathIncrement
-from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CountError
@@ -85,7 +85,7 @@ def check_counters(
 MACHINE = MachineKind.SPARCV9  # Whose code it is
 
 
-def price(plan: RoutinePlan, pricer: Pricer) -> RoutineCode:
+def price(plan: Plan, pricer: Pricer) -> RoutineCode:
     """Generate the code of `plan`; UsageError if the counters do not fit their memory."""
     try:
         return pricer.code(plan.cfg, plan.plan, plan.weights, RoutineContext.free())

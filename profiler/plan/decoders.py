@@ -1,15 +1,15 @@
-"""What the schemes share: what counters hold, what they tell, and the one interface of plans."""
+"""What counters hold, what they tell, and the base class of plans."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from msgspec import Struct, field
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.cfg import ControlFlowGraph, VertexName
 from simprof.profiler.graphs.paths import PathPiece, PathRecord
 from simprof.profiler.plan.actions import TakenPart, WriteTrace
 from simprof.profiler.plan.plan import InstrumentationPlan
@@ -100,37 +100,164 @@ class Reading(Struct, frozen=True):
         return cast(tuple[int, ...], self.edges)
 
 
-class RoutinePlan(Protocol):
-    """One scheme on one routine: what to do on which edge, and how to read the counters."""
+class PathNames(Struct, frozen=True):
+    """What telling a routine's paths apart takes."""
 
-    @property
-    def cfg(self) -> ControlFlowGraph:
-        """The routine."""
+    # Of the greatest name (number, or code) of a path; of codes of several words, of all words.
+    bits: int
+    counters: int | None  # Of an array that the names index; None where they have several words.
 
-    @property
-    def plan(self) -> InstrumentationPlan:
-        """The actions."""
 
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """The edge weights that guided the placement, by edge id."""
+class LoopLimit(Struct, frozen=True, forbid_unknown_fields=True):
+    """A loop whose paths span fewer iterations than were asked for (k of `kiter`)."""
+
+    head: VertexName
+    # asked, iterations: k that was asked for, and that it got.
+    asked: int
+    iterations: int
+    reason: str  # In a word or two: "irreducible", "path limit"
+
+    def __str__(self) -> str:
+        return f"{self.head}: {self.iterations} of {self.asked} ({self.reason})"
+
+
+# What guides the plan of a routine: counts by edge id, or by path.
+RoutineGuide = Sequence[int] | Mapping[PathPiece, int]
+
+
+class Plan(Struct, frozen=True):
+    """One scheme on one routine: what to do on which edge, and how to read the counters.
+
+    Every scheme overrides `read`. What else it overrides depends on what it collects: see the
+    groups of members, whose defaults are those of a plan that has nothing of the kind.
+    """
+
+    cfg: ControlFlowGraph  # The routine
+    plan: InstrumentationPlan  # The actions
+    weights: tuple[float, ...]  # The edge weights that guided the placement, by edge id
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive the profile from the counters."""
+        raise NotImplementedError
 
     def validate(self) -> None:
         """Raise AssertionError if any structure of the plan is not as it must be."""
 
+    def describe(self) -> dict[str, Any]:
+        """Return what the plan was made from: `static` of `simprof explain`."""
+        return {}
 
-class BasicPlan(Struct, frozen=True):
-    """What every plan of simprof's own has: see `RoutinePlan`."""
+    @property
+    def placed_on(self) -> ControlFlowGraph:
+        """The graph whose blocks and edges the plan chose counters from."""
+        return self.cfg
 
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
+    # Of schemes that count paths
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths that the plan tells apart."""
+        return 0
+
+    @property
+    def untruncated_paths(self) -> int | None:
+        """Number of paths that it would tell apart without a path limit; None: EPP's."""
+        return None
+
+    @property
+    def blocks_of_all_paths(self) -> int | None:
+        """How many blocks all paths have together; None where only listing them tells."""
+        return None
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of edges that end paths and are no back edges."""
+        return ()
+
+    @property
+    def split_edges(self) -> Collection[int]:
+        """Ids of all edges at which paths end, back edges other than self-loops excepted."""
+        return self.cut_edges
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts; ValueError if there is none."""
+        raise ValueError(f"{self.cfg.name} has no path {path_id}")
+
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every path that the plan tells apart, with its number."""
+        return iter(())
+
+    def number_of(self, counter: int) -> int | None:
+        """Return the number of the path that a counter counts; None: it is of no single path."""
+        stray = self.plan.first_stray
+        return counter if counter >= 0 and (stray is None or counter < stray) else None
+
+    @property
+    def names(self) -> PathNames:
+        """How large the names of paths are, where these can be compared with others' (EPP 2)."""
+        return PathNames(0, 0)
+
+    @property
+    def most_iterations(self) -> int | None:
+        """How many iterations of a loop a path spans at most (k); None: no such limit."""
+        return None
+
+    @property
+    def limits(self) -> tuple[LoopLimit, ...]:
+        """The loops whose paths span fewer iterations than were asked for."""
+        return ()
+
+    # Of schemes that a profile guides
+
+    @property
+    def edge_profile(self) -> Sequence[int] | None:
+        """The edge profile that guided the plan, by edge id; None: none did."""
+        return None
+
+    @property
+    def unit_flow(self) -> int | None:
+        """How many paths the program began (`PlanOrder.unit_flow`); None: that guides nothing."""
+        return None
+
+    def is_obvious(self, path_id: int) -> bool:
+        """Whether path `path_id` has no counter: its count comes from the edge profile."""
+        return False
+
+    @property
+    def path_profile(self) -> Mapping[PathPiece, int] | None:
+        """The path profile that guided the plan (`PlanOrder.path_counts`); None: none did."""
+        return None
+
+    def is_profile_of(self, reading: Reading) -> bool:
+        """Whether a reading has the counts of `path_profile`, as far as it tells."""
+        return True
+
+    @property
+    def guide(self) -> RoutineGuide | None:
+        """The profile that guided the plan; None: none did."""
+        if self.path_profile is not None:
+            return self.path_profile
+        return guide_numbers(self.edge_profile, self.unit_flow)
+
+    # Of schemes that write a trace
+
+    @property
+    def tokens(self) -> Mapping[int, WriteTrace]:
+        """Edge id -> what crossing the edge appends to the trace."""
+        return {}
+
+    def written(self, crossings: Sequence[int]) -> int:
+        """Tokens that it writes when each edge is crossed so often, by edge id."""
+        return 0
+
+    def trace_sizes(self, crossings: Sequence[int]) -> Mapping[str, int]:
+        """Return how many bits of trace it writes when each edge is crossed so often, by edge id:
+        `trace_bits` of tokens of standard widths, `minimal_trace_bits` of as few bits as possible.
+        """
+        return {}
 
 
-def check_shape(plan: RoutinePlan, mode: str, reading: Reading) -> None:
+def check_shape(plan: Plan, mode: str, reading: Reading) -> None:
     """Check that a decoder's counts are one for each edge and block;
     UsageError naming the scheme and the module of its decoder, which is what has to be corrected.
     """
@@ -146,7 +273,7 @@ def check_shape(plan: RoutinePlan, mode: str, reading: Reading) -> None:
         raise UsageError(f"{cfg.name}: mode {mode}: its decoder ({decoder}) returns {fault}")
 
 
-def defect_of(plan: RoutinePlan | None) -> str:
+def defect_of(plan: Plan | None) -> str:
     """Return what is at fault where a plan's counts are wrong: simprof, or another module."""
     module = "simprof" if plan is None else type(plan).__module__
     if module.partition(".")[0] == "simprof":
@@ -154,118 +281,16 @@ def defect_of(plan: RoutinePlan | None) -> str:
     return f"the scheme in module {module}, or of simprof: please report"
 
 
-@runtime_checkable
-class PathDecoder(RoutinePlan, Protocol):
-    """The plan of a scheme that counts paths."""
-
-    @property
-    def num_paths(self) -> int:
-        """Number of paths that the plan tells apart."""
-
-    @property
-    def cut_edges(self) -> tuple[int, ...]:
-        """Ids of edges that end paths and are no back edges."""
-
-    def decode(self, path_id: int) -> PathRecord:
-        """Return the path that counter `path_id` counts; ValueError if there is none."""
-
-    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
-        """Yield every path that the plan tells apart, with its number."""
-
-    @property
-    def blocks_of_all_paths(self) -> int | None:
-        """How many blocks all paths have together; None where only listing them tells."""
-
-
-@runtime_checkable
-class SplittingDecoder(PathDecoder, Protocol):
-    """The plan of a scheme that ends paths at more edges than back edges and `cut_edges`."""
-
-    @property
-    def split_edges(self) -> Collection[int]:
-        """Ids of all edges at which its paths end, back edges other than self-loops excepted."""
-
-
-def ends_of_paths(plan: PathDecoder) -> Collection[int]:
-    """Return the edges at which a plan ends paths, back edges other than self-loops excepted."""
-    # `isinstance` would ask for all other members of the protocol, some of them slow to make
-    if hasattr(plan, "split_edges"):
-        return cast(SplittingDecoder, plan).split_edges
-    return plan.cut_edges
-
-
-class PathNames(Struct, frozen=True):
-    """What telling a routine's paths apart takes."""
-
-    # Of the greatest name (number, or code) of a path; of codes of several words, of all words.
-    bits: int
-    counters: int | None  # Of an array that the names index; None where they have several words.
-
-
-@runtime_checkable
-class NamingDecoder(PathDecoder, Protocol):
-    """The plan of a scheme whose names of paths can be compared with others' (EPP 2)."""
-
-    @property
-    def names(self) -> PathNames:
-        """How large its names are."""
-
-
-@runtime_checkable
-class GuidedDecoder(PathDecoder, Protocol):
-    """The plan of a scheme that takes the counts of some paths from an edge profile."""
-
-    @property
-    def edge_profile(self) -> Sequence[int]:
-        """That profile: counts by edge id."""
-
-    def is_obvious(self, path_id: int) -> bool:
-        """Whether path `path_id` has no counter: its count comes from the edge profile."""
-
-
-@runtime_checkable
-class CountersApart(PathDecoder, Protocol):
-    """The plan of a scheme whose counters have other numbers than the paths that they count."""
-
-    def number_of(self, counter: int) -> int | None:
-        """Return the number of the path that a counter counts; None: it is of no single path."""
-
-
-def path_number(plan: PathDecoder, counter: int) -> int | None:
-    """Return the number of the path that a counter of `plan` counts; None: it is of no one path."""
-    # `isinstance` would ask for all members of the protocol, some of them slow to make
-    if hasattr(plan, "number_of"):
-        return cast(CountersApart, plan).number_of(counter)
-    stray = plan.plan.first_stray
-    return counter if counter >= 0 and (stray is None or counter < stray) else None
-
-
-@runtime_checkable
-class PathGuidedDecoder(PathDecoder, Protocol):
-    """The plan of a scheme that a path profile guides."""
-
-    @property
-    def path_profile(self) -> Mapping[PathPiece, int]:
-        """That profile, as `schemes.definition.PlanOrder.path_counts` has it."""
-
-    def is_profile_of(self, reading: Reading) -> bool:
-        """Whether a reading has the counts of that profile, as far as it tells."""
-
-
 def guide_numbers(counts: Sequence[int] | None, unit_flow: int | None) -> Sequence[int] | None:
     """Return as one what guides a plan: counts by edge id, and the unit flow of the program."""
     return counts if counts is None or unit_flow is None else (*counts, unit_flow)
 
 
-def path_counts(decoder: PathDecoder, counters: RoutineCounters) -> dict[PathPiece, int]:
+def path_counts(decoder: Plan, counters: RoutineCounters) -> dict[PathPiece, int]:
     """Return how often each finished path was executed, as a guide of other schemes' plans."""
     paths = decoder.read(counters).paths.items()
     records = ((decoder.decode(path), count) for path, count in paths)
     return {(record.blocks, record.edges): count for record, count in records}
-
-
-# What guides the plan of a routine: counts by edge id, or by path.
-RoutineGuide = Sequence[int] | Mapping[PathPiece, int]
 
 
 def guide_digest(guide: RoutineGuide | None) -> bytes:
@@ -275,30 +300,3 @@ def guide_digest(guide: RoutineGuide | None) -> bytes:
         return b""
     counts = sorted(guide.items()) if isinstance(guide, Mapping) else tuple(guide)
     return hashlib.blake2b(repr(counts).encode(), digest_size=16).digest()
-
-
-@runtime_checkable
-class LimitedDecoder(PathDecoder, Protocol):
-    """The plan of a scheme whose paths are not EPP's, or not all of them, before truncation too."""
-
-    @property
-    def untruncated_paths(self) -> int:
-        """Number of paths that it would tell apart without a path limit."""
-
-
-@runtime_checkable
-class TraceWriter(RoutinePlan, Protocol):
-    """The plan of a scheme that writes a trace."""
-
-    @property
-    def tokens(self) -> Mapping[int, WriteTrace]:
-        """Edge id -> what crossing the edge appends to the trace."""
-
-    def written(self, crossings: Sequence[int]) -> int:
-        """Tokens that it writes when each edge is crossed so often, by edge id."""
-
-    def standard_bits(self, crossings: Sequence[int]) -> int:
-        """Bits that it writes when each edge is crossed so often, by edge id."""
-
-    def minimal_bits(self, crossings: Sequence[int]) -> int:
-        """Bits with tokens of as few bits as telling this routine's apart takes."""

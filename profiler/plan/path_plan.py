@@ -20,8 +20,8 @@ from simprof.profiler.graphs.paths import PathRecord, dag_path, edge_counts, pat
 from simprof.profiler.graphs.spanning import SpanningTree
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import (
-    BasicPlan,
     PathNames,
+    Plan,
     Reading,
     RoutineCounters,
     UnfinishedPath,
@@ -42,7 +42,7 @@ class Numbering(Protocol):
         """Yield every path, by ascending number."""
 
 
-class PathCountingPlan(BasicPlan, frozen=True, kw_only=True):
+class PathCountingPlan(Plan, frozen=True, kw_only=True):
     """A plan with counters of the paths of an acyclic graph."""
 
     dag: Dag  # The acyclic graph whose paths are counted

@@ -17,7 +17,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.plan import interpret
-from simprof.profiler.plan.decoders import PathDecoder, RoutinePlan, path_number
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.plan.interpret import ExecutedWalk
 
 MOST_WALKS = 32  # Activations of a routine that run to its end; as many halves of them end early
@@ -93,8 +93,8 @@ def _way_to_open_edge(cfg: ControlFlowGraph, start: int, open_edges: set[int]) -
 
 
 def rehearse(
-    plan: RoutinePlan,
-    decoder: PathDecoder | None,
+    plan: Plan,
+    decoder: Plan | None,
     walks: Sequence[ExecutedWalk],
     *,
     estimates: bool = False,
@@ -127,7 +127,7 @@ def rehearse(
         )
 
 
-def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
+def _check_paths(decoder: Plan, walk: ExecutedWalk) -> None:
     """Check that each path is counted no more often than it is a part of the activation."""
     # Self-loops are no part of most schemes' paths: they are left out of the activation, but for
     # paths that cross one, and paths of one block, which may lie between two crossings.
@@ -141,7 +141,7 @@ def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
     # before.
     counted: Counter[tuple[bool, bool, tuple[int, ...], tuple[int, ...]]] = Counter()
     for counter, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
-        if (path_id := path_number(decoder, counter)) is not None:
+        if (path_id := decoder.number_of(counter)) is not None:
             record = decoder.decode(path_id)
             turns = (cfg.edges[edge].source == cfg.edges[edge].target for edge in record.edges)
             leaves = any(cfg.edges[edge].target == cfg.exit for edge in record.edges)

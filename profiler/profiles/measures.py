@@ -66,7 +66,7 @@ from msgspec.structs import asdict, astuple
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathPiece, PathRecord
-from simprof.profiler.plan.decoders import PathDecoder, Reading, ends_of_paths
+from simprof.profiler.plan.decoders import Plan, Reading
 
 if TYPE_CHECKING:
     from fractions import Fraction  # which takes 2 ms of a run, and most judge nothing
@@ -171,20 +171,18 @@ class FlowComparison(Struct, frozen=True):
         return Attribution(flow, over, under)
 
 
-def attribute(
-    exact: PathDecoder, truth: Reading, judged: PathDecoder, read: Reading
-) -> FlowComparison:
+def attribute(exact: Plan, truth: Reading, judged: Plan, read: Reading) -> FlowComparison:
     """Compare what the plan `judged` read in a routine with what `exact` counted in the same run.
 
     Raises ValueError if `judged` ends paths at self-loops and `exact` has no edge counts.
     """
-    split = {*exact.cut_edges, *ends_of_paths(judged)}
+    split = {*exact.cut_edges, *judged.split_edges}
     return compare_paths(
         judged.cfg, decoded(exact, truth), decoded(judged, read), split, truth.all_edges
     )
 
 
-def decoded(plan: PathDecoder, reading: Reading) -> Iterator[CountedPath]:
+def decoded(plan: Plan, reading: Reading) -> Iterator[CountedPath]:
     """Yield the finished paths of a reading."""
     return ((plan.decode(path), count) for path, count in reading.paths.items())
 

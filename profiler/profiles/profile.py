@@ -24,6 +24,7 @@ from simprof.profiler.graphs.cfg import (
     VertexName,
 )
 from simprof.profiler.graphs.paths import PathEnd, PathPiece, PathRecord, PathStart
+from simprof.profiler.plan.decoders import LoopLimit
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.profiles.calls import CallTree
 from simprof.profiler.profiles.codec import written
@@ -168,19 +169,6 @@ class PathCount(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
         # The edges from ENTRY and to EXIT tell the other starts and ends.
         loop = self.start is PathStart.LOOP_ENTRY, self.end is PathEnd.LOOP_EXIT
         return (self.blocks, self.slots, self.collapsed, *loop, self.partial)
-
-
-class LoopLimit(Struct, frozen=True, forbid_unknown_fields=True):
-    """A loop whose paths span fewer iterations than were asked for (k of `kiter`)."""
-
-    head: VertexName
-    # asked, iterations: k that was asked for, and that it got.
-    asked: int
-    iterations: int
-    reason: str  # In a word or two: "irreducible", "path limit"
-
-    def __str__(self) -> str:
-        return f"{self.head}: {self.iterations} of {self.asked} ({self.reason})"
 
 
 class Rows(Sequence[Any]):

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import GraphFacts
-from simprof.profiler.plan.decoders import PathDecoder
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 
 
@@ -16,7 +16,7 @@ def routine_facts(
     cfg: ControlFlowGraph,
     graph: GraphFacts,  # `graph_facts(cfg)`
     plan: InstrumentationPlan | None,  # What the scheme does; None: it instruments nothing.
-    decoder: PathDecoder | None,  # The plan that decodes its paths; None: it counts none.
+    decoder: Plan | None,  # The plan that decodes its paths; None: it counts none.
     path_register: str | None,  # Where the code keeps the path number, None where it has none
 ) -> dict[str, Any]:
     """Return the first fields of `profile.RoutineProfile`, those on graph and plan."""

@@ -26,7 +26,7 @@ from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.registers import members
-from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.profiles.profile import ProgramInfo
 from simprof.profiler.recovery.calls import all_second_returns
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
@@ -126,7 +126,7 @@ class Basis(Struct, frozen=True, dict=True):
         graphs = Graphs(self.recovered, self.selection)
         planner = Planner(setting, profiles, self.edge_counts, self.path_counts)
 
-        def plan(number: int) -> RoutinePlan | None:
+        def plan(number: int) -> Plan | None:
             cfg = graphs(number)
             return None if cfg is None else planner.make(cfg)
 
@@ -157,7 +157,7 @@ class Order(Struct, frozen=True):
     basis: Basis  # The program
     setting: Setting  # The scheme with its options
     # Routine number -> its plan; None where nothing is to be counted.
-    plan: Callable[[int], RoutinePlan | None]
+    plan: Callable[[int], Plan | None]
     first: Sequence[int] = ()  # Routines whose counters come first
     # edge_counts, path_counts, weights: Those that guide plans, by routine number
     # (`recipe.PlanRecipe`).

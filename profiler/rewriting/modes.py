@@ -9,7 +9,7 @@ from glob import escape
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from simprof.profiler.code.pricing import added, stream_sizes, trace_sizes
+from simprof.profiler.code.pricing import added, stream_sizes
 from simprof.profiler.plan.plan import POOL_START
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.rewriting.callers import flushing
@@ -278,10 +278,9 @@ class _Trial(Struct, dict=True):
         for number in self._instrumented:
             plan = self.order.plan(number)
             assert plan is not None
-            writer = self.scheme.definition.trace_writer(plan)
-            sizes = trace_sizes(writer, self.observation.events[number].edges)
             counters = self.observation.counters(self.scheme, number)
-            sizes |= stream_sizes(plan.plan, counters)
+            sizes = plan.trace_sizes(self.observation.events[number].edges)
+            sizes = {**sizes, **stream_sizes(plan.plan, counters)}
             bits += sizes.get("trace_bits", 0)
         return bits
 

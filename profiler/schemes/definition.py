@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -34,16 +34,8 @@ if TYPE_CHECKING:
     from simprof.profiler.code.snippet_parts import Generator
     from simprof.profiler.graphs.cfg import ControlFlowGraph
     from simprof.profiler.graphs.paths import PathPiece
-    from simprof.profiler.plan.decoders import (
-        GuidedDecoder,
-        PathDecoder,
-        PathGuidedDecoder,
-        RoutineGuide,
-        RoutinePlan,
-        TraceWriter,
-    )
+    from simprof.profiler.plan.decoders import Plan
     from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-    from simprof.profiler.profiles.profile import LoopLimit
     from simprof.simulator.binary.program import MachineKind
 
 
@@ -254,7 +246,7 @@ class SchemeCode(Struct, frozen=True):
     run_cost: Callable[[MachineKind, Mapping[str, int]], int] = lambda machine, sizes: 0
     # Of a routine's plan and the layout of its counters: its slots in buffers, in the order of
     # `InstrumentationPlan.slot_edges`.
-    slots: Callable[[RoutinePlan, CounterLayout], tuple[BufferSlot, ...]] = lambda plan, layout: ()
+    slots: Callable[[Plan, CounterLayout], tuple[BufferSlot, ...]] = lambda plan, layout: ()
     # The buffer that its code appends to; None: it appends to none.
     stream: StreamBuffer | None = None
     table: OwnTable | None = None  # How it keeps the counters of OWN tables
@@ -268,7 +260,7 @@ class SchemeDefinition(Struct, frozen=True, kw_only=True):
     # The kind of its profile, or a function that tells it from the options of a measurement.
     collects: ProfileKind | Callable[[Mapping[str, object]], ProfileKind] = ProfileKind.EDGES
     # The planner; None for a mode that instruments nothing.
-    plan: Callable[[PlanOrder], RoutinePlan] | None
+    plan: Callable[[PlanOrder], Plan] | None
     reads: tuple[str, ...] = ()  # Common options that the planner reads: some of `PLANNING`
     options: tuple[SchemeOption, ...] = ()  # Options of its own
     # The kind of profile of the routine that planning needs, EDGES or PATHS; None: it needs none.
@@ -281,20 +273,12 @@ class SchemeDefinition(Struct, frozen=True, kw_only=True):
     judged_by: str | None = None
     code: Callable[[], SchemeCode] = SchemeCode  # Its own actions as SPARC code
     # What its plan was made from, for `static` of `simprof explain`: what the plan itself says.
-    describe: Callable[[RoutinePlan], dict[str, Any]] = lambda plan: getattr(
-        plan, "describe", dict[str, Any]
-    )()
-    # How many iterations of a loop a path of a plan spans at most (k); None: no such limit.
-    iterations: Callable[[RoutinePlan], int | None] = lambda plan: None
-    # The loops of a plan whose paths span fewer iterations than were asked for.
-    limited: Callable[[RoutinePlan], tuple[LoopLimit, ...]] = lambda plan: ()
+    describe: Callable[[Plan], dict[str, Any]] = lambda plan: plan.describe()
     # What the user has to know of the options on a program's routines, a line each.
     notes: Callable[[SchemeOptions, Iterable[ControlFlowGraph]], Iterable[str]] = (
         lambda options, routines: ()
     )
     losses: tuple[Loss, ...] = ()  # What it can lose
-    # The graph whose blocks and edges a plan chose counters from.
-    placed_on: Callable[[RoutinePlan], ControlFlowGraph] = lambda plan: plan.cfg
     # Which registers its code may take without saving them, of the options.
     registers: Callable[[SchemeOptions], RegisterUse] = lambda options: RegisterUse.LIVENESS
     # How many instructions of the run give the edge profile that guides it, of the options; 0: all.
@@ -350,33 +334,13 @@ class SchemeDefinition(Struct, frozen=True, kw_only=True):
         """Whether instrumented programs write a trace that the profile is read of."""
         return self.writes_paths or self.orders_paths
 
-    def path_decoder(self, plan: RoutinePlan | None) -> PathDecoder | None:
-        """Return `plan`, one of its own, as a decoder of paths; None where it counts none."""
-        return cast("PathDecoder", plan) if plan is not None and self.counts_paths else None
+    def path_decoder(self, plan: Plan | None) -> Plan | None:
+        """Return `plan`, one of its own; None where it counts no paths."""
+        return plan if self.counts_paths else None
 
-    def trace_writer(self, plan: RoutinePlan | None) -> TraceWriter | None:
-        """Return `plan`, one of its own, as a writer of a trace; None where it writes none."""
-        return cast("TraceWriter", plan) if plan is not None and self.writes_trace else None
-
-    def guided_decoder(self, plan: RoutinePlan | None) -> GuidedDecoder | None:
-        """Return `plan`, one of its own, as guided by an edge profile; None where it is not."""
-        is_guided = plan is not None and self.guided is ProfileKind.EDGES
-        return cast("GuidedDecoder", plan) if is_guided else None
-
-    def path_guided_decoder(self, plan: RoutinePlan | None) -> PathGuidedDecoder | None:
-        """Return `plan`, one of its own, as guided by a path profile; None where it is not."""
-        is_guided = plan is not None and self.guided is ProfileKind.PATHS
-        return cast("PathGuidedDecoder", plan) if is_guided else None
-
-    def guide_of(self, plan: RoutinePlan | None) -> RoutineGuide | None:
-        """Return the profile that guided `plan`, one of its own; None where none did."""
-        from simprof.profiler.plan.decoders import guide_numbers
-
-        if (by_paths := self.path_guided_decoder(plan)) is not None:
-            return by_paths.path_profile
-        if (by_edges := self.guided_decoder(plan)) is None:
-            return None
-        return guide_numbers(by_edges.edge_profile, getattr(by_edges, "unit_flow", None))
+    def trace_writer(self, plan: Plan | None) -> Plan | None:
+        """Return `plan`, one of its own; None where it writes no trace."""
+        return plan if self.writes_trace else None
 
 
 def own_table(scheme: SchemeDefinition, plan: InstrumentationPlan) -> OwnTable | None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from simprof.profiler.code.snippet_parts import Generators
     from simprof.profiler.graphs.cfg import ControlFlowGraph
     from simprof.profiler.graphs.paths import PathPiece
-    from simprof.profiler.plan.decoders import RoutinePlan
+    from simprof.profiler.plan.decoders import Plan
 
 GROUP = "simprof.schemes"  # Entry point group of other distributions' schemes
 
@@ -244,7 +244,7 @@ def make_plan(
     edge_counts: Sequence[int] | None = None,
     path_counts: Mapping[PathPiece, int] | None = None,
     unit_flow: int | None = None,
-) -> RoutinePlan:
+) -> Plan:
     """Plan one routine under one mode, as `PlanOrder` describes it; without `unit_flow` the routine
     is the whole program.
 
@@ -257,8 +257,16 @@ def make_plan(
         from simprof.profiler.graphs import flow
 
         unit_flow = flow.unit_flow(cfg, edge_counts)
-    plan = scheme.plan(PlanOrder(cfg, options, weights, edge_counts, path_counts, unit_flow))
+    plan: object = scheme.plan(
+        PlanOrder(cfg, options, weights, edge_counts, path_counts, unit_flow)
+    )
     # A plan does nothing that its scheme does not declare.
+    from simprof.profiler.plan.decoders import Plan
+
+    if not isinstance(plan, Plan):
+        raise UsageError(
+            f"mode {scheme.mode}: its planner returns {type(plan).__name__}, not a Plan"
+        )
     actions, fault = plan.plan, ""
     shared = actions.words or actions.buffers
     if shared and scheme.scope is not StateScope.PROGRAM:

@@ -28,9 +28,9 @@ from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.decoders import (
+    Plan,
     Reading,
     RoutineCounters,
-    RoutinePlan,
     UnfinishedPath,
     defect_of,
 )
@@ -269,7 +269,7 @@ def _replayed(
 
 
 def check_reading(
-    events: RoutineEvents, mode: str, reading: Reading, plan: RoutinePlan | None = None
+    events: RoutineEvents, mode: str, reading: Reading, plan: Plan | None = None
 ) -> None:
     """Compare the counts that a scheme derives with those that the run saw.
 
@@ -291,7 +291,7 @@ def check_reading(
 
 
 def _defect(
-    cfg: ControlFlowGraph, mode: str, plan: RoutinePlan | None, place: str, counted: int, seen: int
+    cfg: ControlFlowGraph, mode: str, plan: Plan | None, place: str, counted: int, seen: int
 ) -> CountError:
     return CountError(
         f"{cfg.name}: {mode} counts {counted} for {place}, which was executed {seen} times: "

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.plan.decoders import PathDecoder, Reading, ends_of_paths
+from simprof.profiler.plan.decoders import Plan, Reading
 from simprof.profiler.profiles.edge_flow import EdgeFlow
 from simprof.profiler.profiles.measures import (
     FlowComparison,
@@ -32,7 +32,7 @@ from simprof.profiler.session.scheme_runs import SchemeRun
 class _Truth(NamedTuple):
     """What a judge counted in a routine."""
 
-    plan: PathDecoder
+    plan: Plan
     reading: Reading
     pieces: dict[frozenset[int], Pieces]  # By the edges at which paths are split
 
@@ -62,7 +62,7 @@ class Judging:
         truth = self._truth(number, scheme.definition.judge or "")
         if truth is None or plan is None:
             return None
-        split = frozenset((*truth.plan.cut_edges, *ends_of_paths(plan)))
+        split = frozenset((*truth.plan.cut_edges, *plan.split_edges))
         claimed = pieces_of_paths(plan.cfg, decoded(plan, reading), split)
         return compare_pieces(plan.cfg, _pieces(truth, split), claimed)
 

@@ -26,7 +26,7 @@ from simprof.profiler.code.pricing import KnownCosts
 from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
@@ -141,7 +141,7 @@ class BinaryMemory:
         self,
         discoveries: Discoveries,
         setting: Setting,
-        plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]],
+        plans: Iterable[tuple[ControlFlowGraph, Plan]],
     ) -> None:
         """Keep plans of graphs under a setting."""
         # They are read one by one, when a routine is first entered: that takes a fifth of the time
@@ -150,8 +150,7 @@ class BinaryMemory:
         if self._files is None or not _decides(setting):
             return
         before = self.plans(discoveries, setting)
-        guide_of = registry.definition(setting.mode).guide_of
-        named = ((plan_name(cfg, guide_of(plan)), cfg, plan) for cfg, plan in plans)
+        named = ((plan_name(cfg, plan.guide), cfg, plan) for cfg, plan in plans)
         more = {n: cache_files.dumps(plan, cfg) for n, cfg, plan in named if n not in before}
         self._keep_of_routines(_made_for("plans", discoveries, setting), more)
 

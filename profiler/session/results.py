@@ -22,20 +22,12 @@ from simprof.profiler.code.pricing import (
     edge_costs,
     plan_sizes,
     stream_sizes,
-    trace_sizes,
 )
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import EXIT, EdgeKind
 from simprof.profiler.graphs.numbering import GraphFacts, graph_facts
 from simprof.profiler.graphs.paths import PathRecord
-from simprof.profiler.plan.decoders import (
-    PathDecoder,
-    Reading,
-    RoutineCounters,
-    RoutinePlan,
-    check_shape,
-    ends_of_paths,
-)
+from simprof.profiler.plan.decoders import Plan, Reading, RoutineCounters, check_shape
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.measures import FlowComparison, Quality, quality
@@ -78,7 +70,7 @@ class RoutineReading(Struct, frozen=True):
     """One scheme on one routine after the run."""
 
     definition: SchemeDefinition  # The scheme
-    plan: RoutinePlan | None  # Its plan; None where it has none.
+    plan: Plan | None  # Its plan; None where it has none.
     events: RoutineEvents  # What the run itself counted
     # counters, reading: What the scheme's counters hold, and the profile that they give.
     counters: RoutineCounters
@@ -110,7 +102,7 @@ def routine_profile(
         )
         others["cut_blocks"] = events.cut
         if decoder is not None:
-            others["split_edges"] = tuple(sorted(ends_of_paths(decoder)))
+            others["split_edges"] = tuple(sorted(decoder.split_edges))
     else:  # made at once: what rows are made of takes more memory than these few
         loops = [] if decoder is None else _crossed_loops(events)
         of_loops = sorted({cfg.edges[loop].source for loop in loops})
@@ -127,8 +119,8 @@ def routine_profile(
         path_counts=tuple(_paths(routine)),
         alias=alias,
         numbered_paths=None if decoder is None else decoder.num_paths,
-        iterations=None if routine.plan is None else routine.definition.iterations(routine.plan),
-        limited_loops=() if routine.plan is None else routine.definition.limited(routine.plan),
+        iterations=None if routine.plan is None else routine.plan.most_iterations,
+        limited_loops=() if routine.plan is None else routine.plan.limits,
         **others,
     )
 
@@ -227,7 +219,7 @@ def _paths(routine: RoutineReading) -> Iterator[PathCount]:
     decoder = routine.definition.path_decoder(routine.plan)
     if decoder is None:
         return
-    guided, are_shortened = routine.definition.guided_decoder(routine.plan), _shortening(decoder)
+    are_shortened = _shortening(decoder)
     whole = ((path, decoder.decode(path), count) for path, count in reading.paths.items())
     begun = ((None, record, count) for record, count in reading.partial.items())
     for path, record, count in chain[tuple[int | None, PathRecord, int]](whole, begun):
@@ -237,7 +229,7 @@ def _paths(routine: RoutineReading) -> Iterator[PathCount]:
             path,
             count,
             record.edges,
-            inferred=path is not None and guided is not None and guided.is_obvious(path),
+            inferred=path is not None and decoder.is_obvious(path),
             shortened=are_shortened(record),
             unexecuted=_unexecuted(routine.events, record),
         )
@@ -253,10 +245,10 @@ def _unexecuted(events: RoutineEvents, record: PathRecord) -> int:
     return -(-events.unexecuted.get(block, 0) // events.early.get(block, 1))
 
 
-def _shortening(decoder: PathDecoder) -> Callable[[PathRecord], bool]:
+def _shortening(decoder: Plan) -> Callable[[PathRecord], bool]:
     """Return what tells whether a path begins or ends where a plan cuts paths: at no back edge."""
     cfg = decoder.cfg
-    cut = [cfg.edges[edge] for edge in ends_of_paths(decoder)]
+    cut = [cfg.edges[edge] for edge in decoder.split_edges]
     begins = {edge.target for edge in cut if edge.source != cfg.entry}
     ends = {edge.source for edge in cut if edge.target != cfg.exit}
 
@@ -438,14 +430,12 @@ class Measuring:
             edges_compared=self._edges_compared(number),
         )
 
-    def _is_misguided(
-        self, plan: RoutinePlan | None, reading: Reading, edges: tuple[int, ...]
-    ) -> bool:
+    def _is_misguided(self, plan: Plan | None, reading: Reading, edges: tuple[int, ...]) -> bool:
         """Whether a profile of another run guided the plan."""
-        by_edges = self._definition.guided_decoder(plan)
-        by_paths = self._definition.path_guided_decoder(plan)
-        misguided = by_edges is not None and tuple(by_edges.edge_profile) != edges
-        return misguided or (by_paths is not None and not by_paths.is_profile_of(reading))
+        if plan is None:
+            return False
+        profile = plan.edge_profile
+        return not plan.is_profile_of(reading) or (profile is not None and tuple(profile) != edges)
 
     def _misjudged(self, compared: FlowComparison | None) -> dict[str, int]:
         """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5)."""
@@ -473,9 +463,7 @@ class Measuring:
         found = [each.edges_compared for each in self.results if each.edges_compared is not None]
         return quality(found, self._definition.mode) if found else None
 
-    def _price(
-        self, number: int, plan: RoutinePlan | None, counters: RoutineCounters
-    ) -> RoutinePrice:
+    def _price(self, number: int, plan: Plan | None, counters: RoutineCounters) -> RoutinePrice:
         if plan is None:
             return RoutinePrice(None, 0)  # and nothing need be known of its registers
         events = self._observation.events[number]
@@ -486,7 +474,7 @@ class Measuring:
             plan.weights,
             lambda: self._observation.contexts.of(number),
             self.costs,
-            self._definition.guide_of(plan),
+            plan.guide,
         )
         return RoutinePrice(code, added(code, events.edges, events.block_counts, counters.taken))
 
@@ -614,14 +602,13 @@ def _counts(routine: RoutineReading) -> dict[str, int]:
         "transfers": sum(events.edges),
     }
     writer = routine.definition.trace_writer(routine.plan)
-    guided = routine.definition.guided_decoder(routine.plan)
     if writer is not None:  # its events are in the trace, and no increments
         counts |= {"edge_increments": 0, "trace_tokens": writer.written(events.edges)}
     if routine.plan is not None and routine.plan.plan.table is CounterTable.STREAM:
         counts |= {"path_increments": 0, "trace_tokens": counters.path_increments}
-    if guided is not None:
+    if (plan := routine.plan) is not None and plan.edge_profile is not None:
         paths = routine.reading.paths.items()
-        counts["inferred_paths"] = sum(count for path, count in paths if guided.is_obvious(path))
+        counts["inferred_paths"] = sum(count for path, count in paths if plan.is_obvious(path))
     return counts
 
 
@@ -637,7 +624,7 @@ def _sizes(routine: RoutineReading, is64: bool) -> dict[str, int]:
     plan, code = routine.plan, routine.price.code
     if plan is None:
         return {}
-    traced = trace_sizes(routine.definition.trace_writer(plan), routine.events.edges)
+    traced = dict(plan.trace_sizes(routine.events.edges))
     traced |= stream_sizes(plan.plan, routine.counters)
     traced |= address_sizes(code, routine.events.block_counts, is64)
     paths, table = routine.counters.paths, own_table(routine.definition, plan.plan)

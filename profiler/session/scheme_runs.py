@@ -14,7 +14,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.graphs.spanning import measured
-from simprof.profiler.plan.decoders import RoutineGuide, RoutinePlan, guide_digest, guide_numbers
+from simprof.profiler.plan.decoders import Plan, RoutineGuide, guide_digest, guide_numbers
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.profile import EdgeProfile
@@ -159,14 +159,14 @@ class Planner:
                 )
             self._edge_counts = EdgeCounts.saved(profile)
             self._path_counts = profile.path_counts_for
-        self._made: dict[int, tuple[ControlFlowGraph, RoutinePlan]] = {}
+        self._made: dict[int, tuple[ControlFlowGraph, Plan]] = {}
         self._known: KnownPlans = {}
 
     def remember(self, known: KnownPlans) -> None:
         """Take plans of the graphs that are asked for next from an earlier session."""
         self._known = known
 
-    def make(self, cfg: ControlFlowGraph) -> RoutinePlan:
+    def make(self, cfg: ControlFlowGraph) -> Plan:
         """Return the plan of a graph."""
         made = self._made.get(id(cfg))
         if made is None:
@@ -204,7 +204,7 @@ class Planner:
         counts = self._edge_counts(cfg)
         return (0,) * len(cfg.edges) if counts is None else counts
 
-    def _make(self, cfg: ControlFlowGraph, guide: RoutineGuide | None) -> RoutinePlan:
+    def _make(self, cfg: ControlFlowGraph, guide: RoutineGuide | None) -> Plan:
         mode, options, weights = self.setting.mode, self.setting.options, self._weights(cfg)
         edges, paths = (None, guide) if isinstance(guide, Mapping) else (guide, None)
         return make_plan(cfg, mode, options, weights, edges, paths, self.unit_flow)
@@ -275,7 +275,7 @@ class SchemeRun:
         setting: Setting,
         graphs: GraphSource,
         # Plans a routine; None for a mode that instruments nothing
-        make: Callable[[ControlFlowGraph], RoutinePlan] | None,
+        make: Callable[[ControlFlowGraph], Plan] | None,
         slot: int | None,  # Its number among the schemes that count paths; None if it does not
         # Told of a graph whose plan is not needed any more
         forget: Callable[[ControlFlowGraph], None] | None = None,
@@ -287,7 +287,7 @@ class SchemeRun:
         self._graphs = graphs
         self._make = make
         self._forget, self._guide = forget, guide
-        self._plans: dict[int, RoutinePlan | None] = {}
+        self._plans: dict[int, Plan | None] = {}
 
     @property
     def name(self) -> str:
@@ -303,7 +303,7 @@ class SchemeRun:
         """Whether routine number `routine` is to be profiled."""
         return self._graphs(routine) is not None
 
-    def routine_plan(self, routine: int) -> RoutinePlan | None:
+    def routine_plan(self, routine: int) -> Plan | None:
         """Return a routine's plan with its decoder; None if it is not instrumented."""
         if routine not in self._plans:
             cfg = None if self._make is None else self._graphs(routine)

@@ -4,7 +4,7 @@
 what                    by
 ======================  ====================================================================
 graphs                  `recovery.check.validate`: against another reading of the code
-plans                   `RoutinePlan.validate`: acyclic graph, numbers, tree, increments, ...
+plans                   `Plan.validate`: acyclic graph, numbers, tree, increments, ...
 plans, tried out        `plan.rehearsal`: every edge crossed, the counters read back
 profiles                `profiles.storage.validate`: what a file would hold, read again
 traces                  `trace.regeneration`: digests of what was executed

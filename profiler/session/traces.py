@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.walk import GraphIndex
-from simprof.profiler.plan.decoders import TraceWriter
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.schemes.registry import trace_modes
 from simprof.profiler.session.observation import Invocation, options
@@ -60,7 +60,7 @@ class TraceOrder(Struct):
         )
         file = self._file = TraceFile(self.path, header)
 
-        def writer(routine: int) -> TraceWriter | None:
+        def writer(routine: int) -> Plan | None:
             return definition.trace_writer(scheme.routine_plan(routine))
 
         return TraceRecorder(memory, index, writer, file)

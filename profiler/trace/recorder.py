@@ -26,7 +26,7 @@ from simprof.profiler.engine.walk import (
     Push,
     Step,
 )
-from simprof.profiler.plan.decoders import TraceWriter
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.plan.tracing import TARGET_BITS
 from simprof.profiler.trace.calls import Callees, Exit
 from simprof.profiler.trace.format import CHECKPOINT_SPAN, TraceEnd, TraceEvent, TraceFile
@@ -42,7 +42,7 @@ class TraceRecorder:
         memory: EngineMemory,
         index: GraphIndex,
         # Routine number -> its plan; asked for a routine when an edge of it is first crossed
-        plans: Callable[[int], TraceWriter | None],
+        plans: Callable[[int], Plan | None],
         file: TraceFile,
     ) -> None:
         self._memory = memory

@@ -1,6 +1,6 @@
 """All modes on the committed programs, from one run each: what must be equal is, in all builds.
 
-Every mode's profile is derived from its own counters (`RoutinePlan.read`), never from the edges
+Every mode's profile is derived from its own counters (`Plan.read`), never from the edges
 that the run itself saw; these are compared too.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, Reading, RoutineCounters
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.request.weights import Weights
@@ -92,7 +92,7 @@ class RoutineRun:
     """One routine under one setting."""
 
     events: RoutineEvents
-    plan: RoutinePlan
+    plan: Plan
     counters: RoutineCounters
     reading: Reading
 
@@ -169,7 +169,7 @@ def paths_of(routine: RoutineRun) -> Paths:
     plan = routine.plan
     found: Paths = Counter()
     for number, count in routine.reading.paths.items():
-        assert isinstance(plan, PathDecoder)
+        assert isinstance(plan, Plan)
         record = plan.decode(number)
         found[record.blocks, record.edges, False] += count
     for record, count in routine.reading.partial.items():
@@ -200,7 +200,7 @@ def test_path_profiles_are_equal(run: Run) -> None:
 
 def same_cuts(pp: RoutineRun, tpp: RoutineRun) -> bool:
     """Whether paths end at the same edges, so that the two tell the same paths apart."""
-    assert isinstance(pp.plan, PathDecoder) and isinstance(tpp.plan, TppPlan)
+    assert isinstance(pp.plan, Plan) and isinstance(tpp.plan, TppPlan)
     return set(pp.plan.cut_edges) == set(tpp.plan.cut_edges)
 
 

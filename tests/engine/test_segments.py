@@ -17,7 +17,7 @@ from simprof.profiler.engine.lowering import Lowering, cost_words
 from simprof.profiler.engine.segments import segment
 from simprof.profiler.graphfiles.execution import execute
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, Setting, TableChoice
@@ -69,9 +69,7 @@ class Driver:
         self.crossings = [0] * len(cfg.edges)
 
     @staticmethod
-    def _maker(
-        setting: Setting, counts: Sequence[int]
-    ) -> Callable[[ControlFlowGraph], RoutinePlan]:
+    def _maker(setting: Setting, counts: Sequence[int]) -> Callable[[ControlFlowGraph], Plan]:
         return lambda cfg: make_plan(cfg, setting.mode, setting.options, None, counts)
 
     def walk(self, edges: Sequence[int], size: int) -> None:

@@ -21,6 +21,7 @@ from simprof import schemes
 from simprof.profiler import cli
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.others import RESERVED
 from simprof.simulator.binary.elf import load
@@ -82,7 +83,7 @@ def test_the_example_is_small() -> None:
 def test_the_example_imports_the_public_module_only() -> None:
     (module,) = EXAMPLE.glob("*.py")
     imports = re.findall(r"^(?:from|import) (\S+)", module.read_text(), re.MULTILINE)
-    assert set(imports) == {"__future__", "msgspec", "simprof.schemes"}
+    assert set(imports) == {"__future__", "simprof.schemes"}
 
 
 @pytest.fixture
@@ -160,22 +161,21 @@ def test_names_are_imported_from_where_type_checkers_take_them() -> None:
 
 
 NONE_FOR_EDGES = """
-from dataclasses import dataclass
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
+from simprof.profiler.schemes.cs6120.planner import NaivePlan
 from simprof.profiler.schemes.registry import NAIVE
 
-@dataclass(frozen=True)
-class Doubtful:
-    own: object
-
-    def __getattr__(self, name):
-        return getattr(self.own, name)
-
+class Doubtful(NaivePlan, frozen=True):
     def read(self, counters):
-        reading = self.own.read(counters)
+        reading = super().read(counters)
         return replace(reading, edges=EDGES)
 
-SCHEME = replace(NAIVE, mode="doubtful", plan=lambda order: Doubtful(NAIVE.plan(order)))
+SCHEME = replace(NAIVE, mode="doubtful", plan=lambda order: Doubtful(**asdict(NAIVE.plan(order))))
+
+def no_plan(order):
+    return order
+
+NO_PLAN = replace(NAIVE, mode="planless", plan=no_plan)
 """
 DECODER = "mode doubtful: its decoder (Doubtful.read in module brought_doubtful) returns "
 
@@ -201,6 +201,13 @@ def test_a_wrong_decoder_is_named(
     assert done.returncode != 0
     assert text in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_what_is_no_plan_is_refused(here: Callable[[str, str], None]) -> None:
+    here("planless", f"{NONE_FOR_EDGES}\nSCHEME = NO_PLAN\n")
+    cfg = recover(load(LOOPS)).routines[0]
+    with pytest.raises(UsageError, match=r"planless: its planner returns PlanOrder, not a Plan"):
+        registry.make_plan(cfg, "planless", SchemeOptions())
 
 
 @pytest.mark.long

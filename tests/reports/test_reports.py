@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.plan.decoders import LoopLimit
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.profile import Ending, LoopLimit, PathCount
+from simprof.profiler.profiles.profile import Ending, PathCount
 from simprof.profiler.reports import display, doctor, graph_run, mode_facts, run_json, run_text
 from simprof.profiler.reports.display import visible
 from simprof.profiler.schemes import registry

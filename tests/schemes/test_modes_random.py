@@ -20,7 +20,7 @@ from simprof.profiler.graphfiles.execution import check_counters, price
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.actions import Burst, Guard
-from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, Reading, RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, TableChoice
@@ -65,7 +65,7 @@ class Case:
     seed: int
     cfg: ControlFlowGraph
     walks: Walks
-    plan: RoutinePlan
+    plan: Plan
     counters: RoutineCounters
     reading: Reading
 
@@ -126,7 +126,7 @@ def random_weights(rng: random.Random, cfg: ControlFlowGraph) -> list[float] | N
     return rng.choice((None, [float(rng.randint(0, 5)) for _ in cfg.edges]))
 
 
-def execute(seed: int, plan: RoutinePlan, walks: Walks) -> Case:
+def execute(seed: int, plan: Plan, walks: Walks) -> Case:
     cfg = plan.cfg
     counters = interpret.execute(cfg, plan.plan, [ExecutedWalk(tuple(steps)) for steps in walks])
     return Case(seed, cfg, walks, plan, counters, plan.read(counters))
@@ -229,7 +229,7 @@ def check_price(case: Case) -> None:
 def profile(case: Case) -> Counter[Path]:
     """What a scheme that counts paths has read, decoded."""
     plan = case.plan
-    assert isinstance(plan, PathDecoder)
+    assert isinstance(plan, Plan)
     found: Counter[Path] = Counter()
     for path_id, count in case.reading.paths.items():
         record = plan.decode(path_id)

@@ -20,7 +20,7 @@ from simprof.profiler.code.pricing import KnownCosts, Pricer, RoutineCost
 from simprof.profiler.engine import lowering
 from simprof.profiler.engine.segments import Segmentation, segment
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.decoders import RoutinePlan
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.storage import save
 from simprof.profiler.recovery.recovery import Discoveries, recover
@@ -174,7 +174,7 @@ def test_plans_and_costs_that_are_known_are_not_worked_out_again(
 
     planned: list[str] = []
 
-    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> RoutinePlan:
+    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> Plan:
         planned.append(cfg.name)
         return make_plan(cfg, *rest, **more)
 
@@ -235,7 +235,7 @@ def test_another_input_has_other_plans_under_tpp(
     inputs[1].write_text("many words, and numbers 1 2 3; many more words\n" * 40)
     planned: list[str] = []
 
-    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> RoutinePlan:
+    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> Plan:
         planned.append(cfg.name)
         return make_plan(cfg, *rest, **more)
 
@@ -333,7 +333,7 @@ def test_replays_read_and_keep_plans_as_runs_do(
     monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
     planned: list[str] = []
 
-    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> RoutinePlan:
+    def planning(cfg: ControlFlowGraph, *rest: Any, **more: Any) -> Plan:
         planned.append(cfg.name)
         return make_plan(cfg, *rest, **more)
 

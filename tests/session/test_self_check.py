@@ -20,7 +20,7 @@ from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 from simprof.profiler.plan.actions import CountEdge, WriteTrace
-from simprof.profiler.plan.decoders import Reading, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, Reading
 from simprof.profiler.profiles import storage
 from simprof.profiler.recovery.check import RecoveryError
 from simprof.profiler.request.errors import CountError, SelfCheckError
@@ -133,8 +133,8 @@ def test_selected_routines_and_cut_runs_are_checked_too() -> None:
 
 # Plans
 
-Plan = Any  # of whatever scheme: the faults reach into its own fields
-Fault = Callable[[Plan], Plan]
+AnyPlan = Any  # of whatever scheme: the faults reach into its own fields
+Fault = Callable[[AnyPlan], AnyPlan]
 T = TypeVar("T")
 
 
@@ -156,7 +156,7 @@ def raised(values: tuple[int, ...], place: int) -> tuple[int, ...]:
     return changed(values, place, values[place] + 1)
 
 
-def with_actions(plan: Plan, change: Callable[[dict[int, Any]], Mapping[int, Any]]) -> Plan:
+def with_actions(plan: AnyPlan, change: Callable[[dict[int, Any]], Mapping[int, Any]]) -> AnyPlan:
     return replace(plan, plan=replace(plan.plan, actions=change(dict(plan.plan.actions))))
 
 
@@ -171,29 +171,29 @@ def swapped(actions: dict[int, Any]) -> Mapping[int, Any]:
     return {**actions, one: actions[other], other: actions[one]}
 
 
-def of_increments(plan: Plan) -> Plan:
+def of_increments(plan: AnyPlan) -> AnyPlan:
     by_edge = plan.increments.increments
     by_edge = raised(by_edge, plan.tree.chords[0])
     return replace(plan, increments=replace(plan.increments, increments=by_edge))
 
 
-def of_potential(plan: Plan) -> Plan:
+def of_potential(plan: AnyPlan) -> AnyPlan:
     potential = raised(plan.increments.potential, plan.cfg.exit)
     return replace(plan, increments=replace(plan.increments, potential=potential))
 
 
-def of_value(plan: Plan) -> Plan:
+def of_value(plan: AnyPlan) -> AnyPlan:
     numbering = plan.numbering
     place = max(range(len(numbering.values)), key=numbering.values.__getitem__)
     return replace(plan, numbering=replace(numbering, values=raised(numbering.values, place)))
 
 
-def of_path_count(plan: Plan) -> Plan:
+def of_path_count(plan: AnyPlan) -> AnyPlan:
     num_paths = raised(plan.numbering.num_paths, plan.cfg.entry)
     return replace(plan, numbering=replace(plan.numbering, num_paths=num_paths))
 
 
-def of_dag(plan: Plan) -> Plan:
+def of_dag(plan: AnyPlan) -> AnyPlan:
     source, target, *_ = columns = plan.dag.columns
     turned = columns._replace(
         source=changed(tuple(source), 0, target[0]), target=changed(tuple(target), 0, source[0])
@@ -201,40 +201,40 @@ def of_dag(plan: Plan) -> Plan:
     return replace(plan, dag=replace(plan.dag, columns=turned))
 
 
-def of_removed(plan: Plan) -> Plan:
+def of_removed(plan: AnyPlan) -> AnyPlan:
     return replace(plan, dag=replace(plan.dag, removed=()))
 
 
-def of_iteration_value(plan: Plan) -> Plan:
+def of_iteration_value(plan: AnyPlan) -> AnyPlan:
     numbering = plan.numbering
     return replace(plan, numbering=replace(numbering, values=(5,) * len(numbering.values)))
 
 
-def of_defining(draft: Plan) -> Plan:
+def of_defining(draft: AnyPlan) -> AnyPlan:
     defining = changed(draft.obvious.defining, 0, not draft.obvious.defining[0])
     return replace(draft, obvious=replace(draft.obvious, defining=defining))
 
 
-def of_widths(plan: Plan) -> Plan:
+def of_widths(plan: AnyPlan) -> AnyPlan:
     widths = tuple(width + 1 for width in plan.codes.widths)
     return replace(plan, codes=replace(plan.codes, widths=widths))
 
 
-def of_initial_codes(plan: Plan) -> Plan:
+def of_initial_codes(plan: AnyPlan) -> AnyPlan:
     initial = dict.fromkeys(plan.codes.initial, 2)
     return replace(plan, codes=replace(plan.codes, initial=initial))
 
 
-def of_records(plan: Plan) -> Plan:
+def of_records(plan: AnyPlan) -> AnyPlan:
     records = dict.fromkeys(plan.codes.records, 1)
     return replace(plan, codes=replace(plan.codes, records=records))
 
 
-def of_width(plan: Plan) -> Plan:
+def of_width(plan: AnyPlan) -> AnyPlan:
     return replace(plan, codes=replace(plan.codes, width=1))
 
 
-def of_silence(plan: Plan) -> Plan:
+def of_silence(plan: AnyPlan) -> AnyPlan:
     actions = {**plan.plan.actions, max(plan.codes.outcomes): ()}
     return replace(plan, plan=replace(plan.plan, actions=actions))
 
@@ -242,76 +242,76 @@ def of_silence(plan: Plan) -> Plan:
 def of_tokens(change: Callable[[WriteTrace], WriteTrace]) -> Fault:
     """Make a fault in the last token of a trace's plan."""
 
-    def fault(plan: Plan) -> Plan:
+    def fault(plan: AnyPlan) -> AnyPlan:
         last = max(plan.tokens)
         return replace(plan, tokens={**plan.tokens, last: change(plan.tokens[last])})
 
     return fault
 
 
-def without_tokens(plan: Plan) -> Plan:
+def without_tokens(plan: AnyPlan) -> AnyPlan:
     return replace(plan, tokens={})
 
 
-def of_tree(plan: Plan) -> Plan:
+def of_tree(plan: AnyPlan) -> AnyPlan:
     return replace(plan, tree=unspanned(plan.tree))
 
 
-def of_weights(plan: Plan) -> Plan:
+def of_weights(plan: AnyPlan) -> AnyPlan:
     return replace(plan, tree=lightest(plan.tree, plan.weights))
 
 
-def of_dag_weights(plan: Plan) -> Plan:
+def of_dag_weights(plan: AnyPlan) -> AnyPlan:
     return replace(plan, tree=lightest(plan.tree, plan.dag.edge_weights(plan.weights)))
 
 
-def of_unrolled_weights(plan: Plan) -> Plan:
+def of_unrolled_weights(plan: AnyPlan) -> AnyPlan:
     weights = plan.dag.edge_weights(plan.weights)
     return replace(plan, tree=lightest(plan.tree, weights))
 
 
-def of_actions(plan: Plan) -> Plan:
+def of_actions(plan: AnyPlan) -> AnyPlan:
     return with_actions(plan, last_dropped)
 
 
-def of_swapped_actions(plan: Plan) -> Plan:
+def of_swapped_actions(plan: AnyPlan) -> AnyPlan:
     return with_actions(plan, swapped)
 
 
-def of_stray_action(plan: Plan) -> Plan:
+def of_stray_action(plan: AnyPlan) -> AnyPlan:
     stray = {len(plan.cfg.edges): (CountEdge(0),)}
     return with_actions(plan, lambda actions: {**actions, **stray})
 
 
-def of_pairs(plan: Plan) -> Plan:
+def of_pairs(plan: AnyPlan) -> AnyPlan:
     (use,) = plan.plan.buffers
     backwards = replace(use, edges=use.edges[::-1])
     return replace(plan, plan=replace(plan.plan, buffers=(backwards,)))
 
 
-def of_counted(plan: Plan) -> Plan:
+def of_counted(plan: AnyPlan) -> AnyPlan:
     return replace(plan, counted=plan.counted[1:])
 
 
-def of_flow(plan: Plan) -> Plan:
+def of_flow(plan: AnyPlan) -> AnyPlan:
     return replace(plan, flow=replace(plan.flow, tree=unspanned(plan.flow.tree)))
 
 
-def of_all_removed(plan: Plan) -> Plan:
+def of_all_removed(plan: AnyPlan) -> AnyPlan:
     return replace(plan, removed=tuple(range(len(plan.cfg.edges))))
 
 
-def of_block_counter(plan: Plan) -> Plan:
+def of_block_counter(plan: AnyPlan) -> AnyPlan:
     blocks = {**plan.plan.blocks}
     blocks[next(iter(blocks))] = ()
     return replace(plan, plan=replace(plan.plan, blocks=blocks))
 
 
-def of_heads(plan: Plan) -> Plan:
+def of_heads(plan: AnyPlan) -> AnyPlan:
     return replace(plan, heads=())
 
 
-def of_head_blocks(plan: Plan) -> Plan:
+def of_head_blocks(plan: AnyPlan) -> AnyPlan:
     entries = len(plan.entries)
     blocks = {block: (CountEdge(k),) for k, block in enumerate((0, 1, 2), entries)}
     return replace(plan, plan=replace(plan.plan, blocks=blocks))
@@ -392,9 +392,7 @@ def test_each_part_of_a_plan_is_checked(
     check.check_plan(scheme, routine)
 
 
-def broken_plan(
-    observation: Observation, scheme: SchemeRun, fault: Fault
-) -> tuple[int, RoutinePlan]:
+def broken_plan(observation: Observation, scheme: SchemeRun, fault: Fault) -> tuple[int, Plan]:
     """Make a fault in the plan of the largest routine."""
     sizes = {number: len(events.cfg.edges) for number, events in observation.events.items()}
     routine = max(sizes, key=sizes.__getitem__)
@@ -444,7 +442,7 @@ def test_readings_are_checked_in_every_run(
     scheme = next(scheme for scheme in observation.schemes if scheme.name == "naive")
     plan: Any = scheme.routine_plan(of_routine(observation, "main"))
 
-    def misread(self: Plan, counters: Any) -> Reading:
+    def misread(self: AnyPlan, counters: Any) -> Reading:
         reading: Reading = type(self).unpatched(self, counters)
         if self is not plan:
             return reading

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from simprof.profiler.graphs.paths import PathPiece
-from simprof.profiler.plan.decoders import PathDecoder, path_counts
+from simprof.profiler.plan.decoders import path_counts
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.pp.options import RootEdge
@@ -136,7 +134,7 @@ def paths_of(lab: Lab, walks: list[tuple[int, ...]]) -> dict[PathPiece, int]:
     """Return how often each whole path was executed in so many activations."""
     plan = make_plan(lab.cfg, "pp", ARRAY)
     executed = execute(lab.cfg, plan.plan, map(ExecutedWalk, walks))
-    return path_counts(cast(PathDecoder, plan), executed)
+    return path_counts(plan, executed)
 
 
 def walks(lab: Lab, edges: tuple[int, ...]) -> list[tuple[int, ...]]:

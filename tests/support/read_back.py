@@ -17,8 +17,8 @@ def run_instrumented(run: Observed, name: str, directory: Path) -> Path:
     scheme = next(each for each in observation.schemes if each.name == name)
     edges = {number: events.edges for number, events in observation.events.items()}
     plans = {number: scheme.routine_plan(number) for number in observation.events}
-    decoders = {n: scheme.definition.path_guided_decoder(plan) for n, plan in plans.items()}
-    paths = {n: each.path_profile for n, each in decoders.items() if each is not None}
+    guides = ((n, plan.path_profile) for n, plan in plans.items() if plan is not None)
+    paths = {n: guide for n, guide in guides if guide is not None}
     basis = Basis(observation.recovered, discoveries=observation.discoveries)
     order = Order(
         basis,

@@ -180,7 +180,7 @@ class RoutineRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     jumps: int = written(0)
     # name_bits, name_counters: Bits of the greatest name of a path, and counters of an array that
     # the names index (None: no word does); 0 where a scheme's names are not compared
-    # (`decoders.NamingDecoder`).
+    # (`Plan.names`).
     name_bits: int = written(0)
     name_counters: int | None = written(0)
     # How many these would be without a path limit; None for modes that count no paths.

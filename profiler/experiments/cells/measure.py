@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -46,12 +46,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.spanning import measured, postorder
 from simprof.profiler.plan.actions import CountEdge
-from simprof.profiler.plan.decoders import (
-    LimitedDecoder,
-    NamingDecoder,
-    PathNames,
-    RoutinePlan,
-)
+from simprof.profiler.plan.decoders import PathNames, Plan
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
@@ -128,9 +123,7 @@ def _result(
             own = path_facts(kept, predict=True) if kept else None
         elif definition(mode).collected(dict(options.own)) is ProfileKind.ITERATION_PATHS:
             plans = (scheme.routine_plan(routine) for routine in entered)
-            spans = (
-                0 if plan is None else definition(mode).iterations(plan) or 0 for plan in plans
-            )
+            spans = (0 if plan is None else plan.most_iterations or 0 for plan in plans)
             paths = iteration_rows(zip(routines, spans, strict=True))
     return CellResult(
         base=measurement.base,
@@ -166,7 +159,7 @@ def _routine_paths(
 
 
 def find_jumps(
-    cfg: ControlFlowGraph, plan: RoutinePlan, context: RoutineContext, layout: CodeLayout
+    cfg: ControlFlowGraph, plan: Plan, context: RoutineContext, layout: CodeLayout
 ) -> tuple[frozenset[int], int]:
     """Return the edges whose code ends with a jump, as `codegen.generate` places it, and how many
     of them have no other code.
@@ -186,7 +179,7 @@ class _Places(NamedTuple):
 
 def _places(
     cfg: ControlFlowGraph,
-    routine_plan: RoutinePlan | None,
+    routine_plan: Plan | None,
     context: RoutineContext,
     edges: Sequence[int],
     layout: CodeLayout,
@@ -213,9 +206,7 @@ def _run_row(
     context = observation.contexts.of(routine)
     places = _places(events.cfg, routine_plan, context, events.edges, layout)
     counters = observation.counters(scheme, routine)
-    # `isinstance` would ask for all other members of the protocol, some of them slow to make
-    has_names = hasattr(decoder, "names")
-    names = cast("NamingDecoder", decoder).names if has_names else PathNames(0, 0)
+    names = PathNames(0, 0) if decoder is None else decoder.names
     line = observation.program.lines.find(events.cfg.address)
     return RoutineRow(
         **_planned(scheme.setting.mode, profile.potential_paths, routine_plan),
@@ -240,13 +231,13 @@ def _run_row(
     )
 
 
-def _planned(mode: str, potential_paths: int, plan: RoutinePlan | None) -> dict[str, Any]:
+def _planned(mode: str, potential_paths: int, plan: Plan | None) -> dict[str, Any]:
     """Return the fields of a row that follow from graph and plan alone."""
     decoder = definition(mode).path_decoder(plan)
-    untruncated = None if decoder is None else potential_paths
-    if hasattr(decoder, "untruncated_paths"):
-        untruncated = cast("LimitedDecoder", decoder).untruncated_paths
-    graph = None if plan is None else definition(mode).placed_on(plan)
+    untruncated = None if decoder is None else decoder.untruncated_paths
+    if decoder is not None and untruncated is None:
+        untruncated = potential_paths
+    graph = None if plan is None else plan.placed_on
     return {
         "potential_paths": potential_paths,
         "num_paths": None if decoder is None else decoder.num_paths,
@@ -315,7 +306,7 @@ def tree_costs(
     return totals
 
 
-def _placements(events: RoutineEvents, plain: SchemeOptions) -> Iterator[tuple[str, RoutinePlan]]:
+def _placements(events: RoutineEvents, plain: SchemeOptions) -> Iterator[tuple[str, Plan]]:
     """Yield the placements by name; a least spanning tree is a greatest of negated weights."""
     cfg = events.cfg
     yield "redundant", make_plan(cfg, "qpt", plain)

@@ -33,7 +33,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.flow import FlowError, check
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.actions import Execution
-from simprof.profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, UnfinishedPath
+from simprof.profiler.plan.decoders import Plan, Reading, RoutineCounters, UnfinishedPath
 from simprof.profiler.plan.interpret import begin, follow
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting.elsewhere.memory import MemoryCounters
@@ -220,7 +220,7 @@ MOST_READINGS = 4096  # Readings of one routine that are tried
 
 
 def read_with_ends(
-    plan: PathDecoder, memory: MemoryCounters, early: Mapping[int, int]
+    plan: Plan, memory: MemoryCounters, early: Mapping[int, int]
 ) -> tuple[RoutineCounters, Reading]:
     """Return a routine's counters with its unfinished paths, and what they say; UsageError if the
     counters break flow, or do not tell which way the unfinished paths took.
@@ -258,7 +258,7 @@ def _untold(cfg: ControlFlowGraph) -> UsageError:
     )
 
 
-def _possible(plan: PathDecoder, counters: RoutineCounters) -> Reading | None:
+def _possible(plan: Plan, counters: RoutineCounters) -> Reading | None:
     """Return what the counters say; None if no execution leaves them."""
     if any(count < 0 for count in counters.finished_paths.values()):
         return None
@@ -279,7 +279,7 @@ def _possible(plan: PathDecoder, counters: RoutineCounters) -> Reading | None:
     return None if entered and all(landed) else reading
 
 
-def _ends_in(plan: PathDecoder, block: int) -> Sequence[UnfinishedPath]:
+def _ends_in(plan: Plan, block: int) -> Sequence[UnfinishedPath]:
     """Return the states that an activation can be in on its first visit of a path to `block`."""
     cfg, counted = plan.cfg, plan.plan.counted_region
     dfs = depth_first(cfg)

@@ -29,7 +29,7 @@ from simprof.profiler.code.layout import (
     slots_end,
     table_span,
 )
-from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, RoutineCounters
 from simprof.profiler.plan.plan import (
     POOL_START,
     Buffer,
@@ -91,7 +91,7 @@ class PlacedPlan(Struct, frozen=True):
         return max(ends)
 
 
-def placed(scheme: SchemeDefinition, plan: RoutinePlan, layout: CounterLayout) -> PlacedPlan:
+def placed(scheme: SchemeDefinition, plan: Plan, layout: CounterLayout) -> PlacedPlan:
     """Return a plan of `scheme` with the places of its counters."""
     code = scheme.code()
     return PlacedPlan(plan.plan, layout, code.slots(plan, layout), own_table(scheme, plan.plan))

@@ -37,8 +37,8 @@ from simprof.profiler.code.layout import COUNTER_SIZE, CounterSpace
 from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.decoders import (
+    Plan,
     RoutineCounters,
-    RoutinePlan,
     check_shape,
 )
 from simprof.profiler.plan.plan import (
@@ -162,7 +162,7 @@ class CountedProgram(NamedTuple):
 
     recipe: PlanRecipe
     recovered: ProgramGraphs
-    plans: Mapping[int, RoutinePlan]  # By routine
+    plans: Mapping[int, Plan]  # By routine
     codes: Mapping[int, PlacedPlan]  # The same with their counters
 
 
@@ -193,14 +193,14 @@ def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None)
 
 def placed_again(
     file: CounterFile, recipe: PlanRecipe, recovered: ProgramGraphs
-) -> tuple[dict[int, RoutinePlan], dict[int, PlacedPlan]]:
+) -> tuple[dict[int, Plan], dict[int, PlacedPlan]]:
     """Plan the routines of a counter file again: number -> plan, and -> plan with its counters;
     ProfileMismatchError if the plans take other memory than the file has.
     """
     planner, space = recipe.planner(recovered), CounterSpace()
     scheme = definition(recipe.mode)
     fits = all(0 <= number < len(recovered.routines) for number in recipe.routines)
-    plans: dict[int, RoutinePlan] = {}
+    plans: dict[int, Plan] = {}
     codes: dict[int, PlacedPlan] = {}
     for number in recipe.routines if fits else ():
         plan = planner.make(recovered.routines[number])
@@ -220,7 +220,7 @@ def _read_routine(
     scheme: SchemeDefinition,
     recipe: PlanRecipe,
     number: int,
-    plan: RoutinePlan,
+    plan: Plan,
     memory: MemoryCounters,
     early: Mapping[int, int],
 ) -> tuple[RoutineCounters, tuple[int, ...]]:
@@ -260,7 +260,7 @@ def _measured(
     recipe: PlanRecipe,
     recovered: ProgramGraphs,
     known: BinaryMemory,
-    plans: Mapping[int, RoutinePlan],
+    plans: Mapping[int, Plan],
     events: Mapping[int, RoutineEvents],
     counted: Mapping[int, RoutineCounters],
     ends: Sequence[int],

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.paths import PathRecord
-from simprof.profiler.plan.decoders import PathDecoder
+from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
 from simprof.profiler.profiles.profile import ProgramInfo
 from simprof.profiler.recovery.recovery import ProgramGraphs
@@ -148,7 +148,7 @@ def _executed(
     numbers: list[int],
     recovered: ProgramGraphs,
     codes: Mapping[int, PlacedPlan],
-    decoders: Mapping[int, PathDecoder | None],
+    decoders: Mapping[int, Plan | None],
 ) -> list[ExecutedSymbol]:
     """Return what symbols stand for, those of no routine left out."""
     ranges = sorted(

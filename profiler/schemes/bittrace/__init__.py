@@ -23,7 +23,7 @@ BRANCHES = s.SchemeOption(
 )
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 
     return plan_bittrace(
@@ -36,7 +36,7 @@ def _plan(order: s.PlanOrder) -> s.RoutinePlan:
     )
 
 
-def _plan_fifo(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan_fifo(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.bittrace.fifo import plan_fifo
 
     return plan_fifo(order.cfg, branches=BRANCHES.of(order.options), weights=order.weights)

@@ -6,7 +6,7 @@ hash table finds. Windows know no loops: they go on over back edges, and those o
 branches begin at ENTRY. So every branch that is executed is the last of one window.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from simprof.profiler.schemes.bittrace.window_codes import WindowCodes, window_c
 LIMITED = "limited_routines"  # Name of what is lost where k branches do not fit
 
 
-class FifoPlan(s.BasicPlan, frozen=True, kw_only=True, dict=True):
+class FifoPlan(s.Plan, frozen=True, kw_only=True, dict=True):
     """A FIFO of branches for the activations of one routine, and the way back to paths."""
 
     codes: WindowCodes

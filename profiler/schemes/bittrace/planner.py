@@ -5,7 +5,7 @@ ends. Paths are those of `pp`: the same graph without back edges, the same edges
 limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every outcome is written.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 

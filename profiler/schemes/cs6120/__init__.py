@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-def _plan(order: s.PlanOrder, mode: str) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder, mode: str) -> s.Plan:
     from simprof.profiler.schemes.cs6120 import planner
 
     if mode == "naive":

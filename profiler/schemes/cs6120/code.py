@@ -129,7 +129,7 @@ GENERATORS: s.Generators = {
 }
 
 
-def _slots(plan: s.RoutinePlan, layout: s.CounterLayout) -> tuple[s.BufferSlot, ...]:
+def _slots(plan: s.Plan, layout: s.CounterLayout) -> tuple[s.BufferSlot, ...]:
     return tuple(pair_slot(pair, layout) for pair in cast(CallsPlan, plan).logged)
 
 

@@ -7,7 +7,7 @@
   source to its destination (`disruption`).
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` says
+# ruff: noqa: D102 - overriding methods do what `Plan` says
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Actions = dict[int, tuple[s.Action, ...]]
 _log_source, _log_destination = cache(LogSource), cache(LogDestination)
 
 
-class NaivePlan(s.BasicPlan, frozen=True):
+class NaivePlan(s.Plan, frozen=True):
     """A counter on every edge: counter k of the plan is on edge `counted[k]`."""
 
     counted: tuple[int, ...]
@@ -48,7 +48,7 @@ class NaivePlan(s.BasicPlan, frozen=True):
         assert self.plan == s.counter_plan(self.counted), "the plan counts other edges"
 
 
-class CallsPlan(s.BasicPlan, frozen=True):
+class CallsPlan(s.Plan, frozen=True):
     """Logged edges of one routine."""
 
     logged: tuple[LoggedEdge, ...]  # Event k of the plan is the count of the pair of the k-th.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-
 from simprof import schemes as s
 
 LENGTH = s.SchemeOption(
@@ -19,7 +17,7 @@ LENGTH = s.SchemeOption(
 )
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.kblpp.planner import plan_kblpp
     from simprof.profiler.schemes.pp.planner import plan_pp
 
@@ -48,7 +46,6 @@ KBLPP = s.SchemeDefinition(
     options=(LENGTH, s.PER_VERTEX, s.REGISTERS, s.LAYOUT),
     registers=s.registers_of_paths,
     code=_code,
-    iterations=attrgetter("length"),
     # The pool of nodes is the program's. What a routine's forest costs does not depend on others.
     scope=s.StateScope.PROGRAM,
 )

@@ -12,7 +12,7 @@ Steps
 So k changes neither the paths nor what is done between their ends.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 
@@ -33,6 +33,10 @@ class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
     """Acyclic paths that are emitted, and the way back from the forest to sequences of them."""
 
     length: int  # k
+
+    @property
+    def most_iterations(self) -> int:
+        return self.length
 
     @cached_property
     def sequences(self) -> Sequences:
@@ -66,7 +70,7 @@ class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
     blocks_of_all_paths = None  # Not known without listing the sequences
 
     def numbered_paths(self) -> Iterator[tuple[int, s.PathRecord]]:
-        """See `PathDecoder`: by ascending length."""
+        """See `Plan`: by ascending length."""
         found = single = list(super().numbered_paths())
         yield from found
         # By the last block of a path: those that may come behind it

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
 
 from simprof import schemes as s
 
@@ -72,7 +71,7 @@ GIVE_UP = s.SchemeOption(
 )
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.kiter.choice import read_choices
     from simprof.profiler.schemes.kiter.nested import plan_outer
     from simprof.profiler.schemes.kiter.planner import give_up, plan_kiter
@@ -129,8 +128,6 @@ KITER = s.SchemeDefinition(
     registers=s.registers_of_paths,
     code=_code,
     notes=_notes,
-    iterations=attrgetter("most_iterations"),
-    limited=attrgetter("limits"),
     losses=(
         s.Loss("given_up_routines", "paths", "not profiled: more paths than give-up", "routine"),
     ),

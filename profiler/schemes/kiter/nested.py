@@ -8,7 +8,7 @@ first, and restore the state of the region around; then comes what the edge does
 it is part of; then the state of this one is saved, for each region that is entered.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class PlannedRegion(Struct, frozen=True):
         return s.UnfinishedPath(self.region.vertex_of[end.block], own, last, end.count)
 
 
-class NestedPlan(s.BasicPlan, frozen=True, kw_only=True, dict=True):
+class NestedPlan(s.Plan, frozen=True, kw_only=True, dict=True):
     """k-iteration path instrumentation of one routine by regions, and the way back to paths."""
 
     regions: tuple[PlannedRegion, ...]  # Outer ones first

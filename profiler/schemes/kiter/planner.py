@@ -12,7 +12,7 @@ Steps, as KITER numbers them
 6. Derive edge counts from the paths: `unrolled_edge_counts`.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class IterationPlan(s.ExactPathPlan, frozen=True, kw_only=True, dict=True):
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
 
 
-class GivenUpPlan(s.BasicPlan, frozen=True):
+class GivenUpPlan(s.Plan, frozen=True):
     """No instrumentation: the routine has too many paths (KITER 6)."""
 
     untruncated_paths: int  # As many as it would have
@@ -318,16 +318,17 @@ class Making(Struct, frozen=True):
         )
 
 
-PlanT = TypeVar("PlanT", bound=s.LimitedDecoder)
+PlanT = TypeVar("PlanT", bound=s.Plan)
 
 
 def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
     """Return `plan`, or one that does nothing where there would be more than `paths` (KITER 6)."""
     # The paper stops profiling a routine with more than 60,000 paths; without this option k is
     # lowered, and edges are cut, until the path limit is kept.
-    if paths is None or plan.untruncated_paths <= paths:
+    would_be = plan.untruncated_paths
+    if paths is None or would_be is None or would_be <= paths:
         return plan
-    return GivenUpPlan(plan.cfg, s.InstrumentationPlan({}), plan.weights, plan.untruncated_paths)
+    return GivenUpPlan(plan.cfg, s.InstrumentationPlan({}), plan.weights, would_be)
 
 
 # -- Edge counts from the counts of k-iteration paths

@@ -18,7 +18,7 @@ BITS = s.SchemeOption(
 )
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.pap.planner import plan_pap
 
     return plan_pap(order.cfg, bits=BITS.of(order.options), weights=order.weights)

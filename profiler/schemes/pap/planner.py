@@ -23,7 +23,7 @@ from simprof.profiler.schemes.pap.actions import ENTERED, WRITTEN, AddDigit, Wri
 from simprof.profiler.schemes.tracing.actions import TRACE
 
 
-class WalkPlan(s.BasicPlan, frozen=True, dict=True):
+class WalkPlan(s.Plan, frozen=True, dict=True):
     """The digits of one routine, and the way back from numbers to walks."""
 
     bits: int  # Of a number
@@ -54,7 +54,7 @@ class WalkPlan(s.BasicPlan, frozen=True, dict=True):
             number = number * len(ways) + ways.index(edge)
         return found
 
-    def decode(self, symbol: int) -> tuple[int, ...]:
+    def walk(self, symbol: int) -> tuple[int, ...]:
         """Return the edges of a walk; ValueError if it is none."""
         place, number = symbol >> self.bits, symbol & (1 << self.bits) - 1
         if place < len(self.cfg.blocks):
@@ -90,7 +90,7 @@ class WalkPlan(s.BasicPlan, frozen=True, dict=True):
         """Count the edges of all walks, those of activations that ended early among them."""
         counts = [0] * len(self.cfg.edges)
         for symbol, times in counters.paths.items():
-            for edge in self.decode(symbol):
+            for edge in self.walk(symbol):
                 counts[edge] += times
         unfinished = 0
         for end in counters.unfinished:

@@ -6,7 +6,7 @@ from simprof import schemes as s
 from simprof.profiler.schemes.pp.options import EXIT_ENTRY
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.pp.planner import plan_pp
 
     return plan_pp(

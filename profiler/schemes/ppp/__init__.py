@@ -40,7 +40,7 @@ SKIP = s.percentage(
 PARTS = (GLOBAL, LIMIT, NUMBERING, TESTED, NO_PUSHING, SKIP)  # As of `planner.Parts`
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.ppp.planner import Parts, plan_ppp
 
     if order.edge_counts is None or order.unit_flow is None:

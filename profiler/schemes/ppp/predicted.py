@@ -4,7 +4,7 @@ Most of their path executions are definite flow (`profiles.edge_flow`). Their pa
 the edge profile: those with definite flow, each as often as that. The others are lost.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ EVERYWHERE = s.flag(
 )
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.pref.planner import plan_pref
 
     if order.path_counts is None:

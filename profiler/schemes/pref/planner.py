@@ -16,7 +16,7 @@ paths loses, as the paper has it, is reported; the hash table in its place is si
 are two path registers with a table of tags, and tests of indices where these do without.
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
 
     @property
     def split_edges(self) -> tuple[int, ...]:
-        """See `SplittingDecoder`."""
+        """See `Plan`."""
         return self.cut_edges
 
     @property
@@ -93,7 +93,7 @@ class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
         return ((number, self.decode(number)) for _, number in sorted(self.by_index.items()))
 
     def is_profile_of(self, reading: s.Reading) -> bool:
-        """See `PathGuidedDecoder`."""
+        """See `Plan`."""
         counts = {self.numbering.encode(p): n for p, n in self.profile.items()}
         other = reading.lost.get("uninteresting_paths", 0)
         if other:

@@ -8,7 +8,7 @@ from simprof import schemes as s
 from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, VertexPlacement
 
 
-def _plan(order: s.PlanOrder, placement: VertexPlacement) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder, placement: VertexPlacement) -> s.Plan:
     from simprof.profiler.schemes.qpt.planner import make_plan
 
     return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
@@ -18,12 +18,6 @@ def _code() -> s.SchemeCode:
     from simprof.profiler.schemes.qpt.code import CODE
 
     return CODE
-
-
-def _placed_on(plan: s.RoutinePlan) -> s.ControlFlowGraph:
-    from simprof.profiler.schemes.qpt.planner import MergedPlan
-
-    return plan.contraction.graph if isinstance(plan, MergedPlan) else plan.cfg
 
 
 def _collects(options: Mapping[str, object]) -> s.ProfileKind:
@@ -37,7 +31,6 @@ QPT2 = s.SchemeDefinition(
     plan=lambda order: _plan(order, VertexPlacement.EDGE),
     reads=("weights",),
     options=(BLOCKS, s.REGISTERS, s.LAYOUT),
-    placed_on=_placed_on,
     code=_code,
     registers=s.REGISTERS.of,
 )
@@ -48,7 +41,6 @@ QPT = s.SchemeDefinition(
     plan=lambda order: _plan(order, PLACEMENT.of(order.options)),
     reads=("weights",),
     options=(PLACEMENT, BLOCKS, s.REGISTERS, s.LAYOUT),
-    placed_on=_placed_on,
     code=_code,
     registers=s.REGISTERS.of,
 )

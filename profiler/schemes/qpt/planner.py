@@ -14,14 +14,13 @@ plan                  counters                               BL94            the
 `make_plan` plans either for our blocks or for BL94's (`BlockBasis`).
 """
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` says
+# ruff: noqa: D102 - overriding methods do what `Plan` says
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from simprof import schemes as s
@@ -36,7 +35,7 @@ from simprof.profiler.schemes.qpt.vertex_counts import (
 _OTHER_EDGES = "the plan counts other edges than the chords"
 
 
-class EdgePlan(s.BasicPlan, frozen=True):
+class EdgePlan(s.Plan, frozen=True):
     """Edge instrumentation of one routine: counter k of the plan is on edge `tree.chords[k]`."""
 
     tree: s.SpanningTree  # Spanning tree of the live edges, by control-flow edge id
@@ -63,7 +62,7 @@ class EdgePlan(s.BasicPlan, frozen=True):
 INCREMENT = 5  # Instructions of an increment where a jump takes one, as BL94 counts them (6.1)
 
 
-class MixedPlan(s.BasicPlan, frozen=True):
+class MixedPlan(s.Plan, frozen=True):
     """Counters on edges and in blocks that tell every edge's count: counter k is on chord k."""
 
     # Spanning tree of the split graph: its edges are those of the routine, then its blocks.
@@ -148,7 +147,7 @@ def plan_qpt2(cfg: s.ControlFlowGraph, *, weights: Sequence[float] | None = None
     return EdgePlan(cfg, s.counter_plan(tree.chords), edge_weights, tree)
 
 
-class VertexPlan(s.BasicPlan, frozen=True):
+class VertexPlan(s.Plan, frozen=True):
     """Counters in blocks: in each (redundant), or in the fewest that tell the others' counts."""
 
     counted: tuple[int, ...]  # Blocks with counters: counter k of the plan is in the k-th.
@@ -239,23 +238,16 @@ def plan_qpt(
 # A plan of the contracted graph becomes one of the routine: a counter on an edge is on the same
 # edge, a counter in a block is in the first of its chain. So it is generated, priced and counted
 # like any other, and its counters are read for every block and edge of the routine.
-class MergedPlan(Struct, frozen=True):
+class MergedPlan(s.Plan, frozen=True):
     """A plan for the blocks of BL94."""
 
     contraction: s.Contraction  # The routine and its contracted graph
     # The plan of the contracted graph; its counters have the same numbers.
     inner: EdgePlan | VertexPlan | MixedPlan
-    plan: s.InstrumentationPlan  # The same actions on the edges and blocks of the routine
 
     @property
-    def cfg(self) -> s.ControlFlowGraph:
-        """The routine."""
-        return self.contraction.cfg
-
-    @property
-    def weights(self) -> tuple[float, ...]:
-        """The edge weights that guided the placement, by edge id of the routine."""
-        return self.contraction.edge_counts(self.inner.weights, dead=0.0)
+    def placed_on(self) -> s.ControlFlowGraph:
+        return self.contraction.graph
 
     def read(self, counters: s.RoutineCounters) -> s.Reading:
         """Derive the counts of the contracted graph, and from them those of the routine."""
@@ -319,7 +311,8 @@ def make_plan(
         jumps = jumping(cfg)
         there = [at for at, edge in enumerate(contraction.kept) if edge in jumps]
     inner = plan_qpt(contraction.graph, placement=placement, weights=kept, jumps=there)
-    return MergedPlan(contraction, inner, lift(contraction, inner.plan))
+    edge_weights = contraction.edge_counts(inner.weights, dead=0.0)
+    return MergedPlan(cfg, lift(contraction, inner.plan), edge_weights, contraction, inner)
 
 
 def jumping(cfg: s.ControlFlowGraph) -> frozenset[int]:

@@ -10,13 +10,13 @@ from simprof import schemes as s
 from simprof.profiler.schemes.sampling.options import DUPLICATED, INTERVAL, SAMPLES, STRIDE, TICK
 
 
-def _plan_sampled(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan_sampled(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.sampling.planner import plan_sampled
 
     return plan_sampled(order, INTERVAL.of(order.options), DUPLICATED.of(order.options))
 
 
-def _plan_pep(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan_pep(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.sampling.planner import plan_pep
 
     numbers = (option.of(order.options) for option in (TICK, SAMPLES, STRIDE))

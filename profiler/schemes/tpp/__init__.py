@@ -57,7 +57,7 @@ FIRST = s.SchemeOption(
 )
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.tpp.planner import plan_tpp
 
     if order.edge_counts is None:

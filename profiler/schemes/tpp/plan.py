@@ -1,6 +1,6 @@
 """Plans of targeted path profiling: what they count, and how the profile is read (TPP 4.2.2)."""
 
-# ruff: noqa: D102 - overriding methods do what `RoutinePlan` and `PathDecoder` say
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ ADDRESSES = s.flag(
 )
 
 
-def _plan(order: s.PlanOrder, mode: str) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder, mode: str) -> s.Plan:
     from simprof.profiler.schemes.tracing import planner
 
     cfg, weights = order.cfg, order.weights

@@ -112,7 +112,7 @@ class Tokens(Enum):
     BLOCKS = 3  # each for the block that an edge leads to
 
 
-class TracePlan(s.BasicPlan, frozen=True, dict=True):
+class TracePlan(s.Plan, frozen=True, dict=True):
     """Trace instrumentation of one routine."""
 
     tokens: dict[int, s.WriteTrace]  # Edge id -> what crossing it writes
@@ -129,6 +129,13 @@ class TracePlan(s.BasicPlan, frozen=True, dict=True):
         if self.kind is Tokens.OUTCOMES:
             return None
         return bits_for(len({token.value for token in self.tokens.values()}))
+
+    def trace_sizes(self, crossings: Sequence[int]) -> dict[str, int]:
+        """See `Plan`."""
+        return {
+            "trace_bits": self.standard_bits(crossings),
+            "minimal_trace_bits": self.minimal_bits(crossings),
+        }
 
     def standard_bits(self, crossings: Sequence[int]) -> int:
         """Bits written when each edge is crossed so often, by edge id."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-def _plan(order: s.PlanOrder) -> s.RoutinePlan:
+def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.wpp.planner import plan_wpp
 
     return plan_wpp(order.cfg, weights=order.weights, path_limit=order.options.path_limit)

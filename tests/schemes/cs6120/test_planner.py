@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.graphs.flow import check, propagate
-from simprof.profiler.plan.decoders import RoutineCounters, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.schemes.cs6120.disruption import Disruptions, interior_entries
 from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
@@ -27,7 +27,7 @@ from tests.oracles.extrapolation import extrapolate
 from tests.oracles.log_machine import Program, find_miscount, random_routine
 
 
-def planners(cfg: ControlFlowGraph) -> list[RoutinePlan]:
+def planners(cfg: ControlFlowGraph) -> list[Plan]:
     return [plan_naive(cfg), plan_calls(cfg), plan_calls_optimal(cfg)]
 
 

@@ -41,7 +41,7 @@ def check(plan: WalkPlan, walk: list[int]) -> int:
     follow(plan.plan, walk, execution)
     symbols = [each.counter for each in execution.counted]
     assert symbols == plan.encode(walk)
-    found = [edge for symbol in symbols for edge in plan.decode(symbol)]
+    found = [edge for symbol in symbols for edge in plan.walk(symbol)]
     last = cfg.edges[walk[-1]].target
     if last != cfg.exit:
         found += plan.walk_to(last, execution.registers[0])
@@ -79,7 +79,7 @@ def test_a_number_by_hand() -> None:
     walk = [entry, 0, 2, 4, 1, 3, to_exit]
     number = (((ENTERED * 2 + 1) * 2 + 0) * 2 + 0) * 2 + 1
     assert plan.encode(walk) == [(4 << 12) + number]
-    assert plan.decode((4 << 12) + number) == tuple(walk)
+    assert plan.walk((4 << 12) + number) == tuple(walk)
 
 
 def test_a_full_number_is_written_before_the_next_digit() -> None:
@@ -88,14 +88,14 @@ def test_a_full_number_is_written_before_the_next_digit() -> None:
     symbols = plan.encode(walk)
     assert len(symbols) > 3
     assert all(symbol & 63 >= 32 for symbol in symbols[:-1])  # no room for another bit
-    assert plan.decode(symbols[1])[0] == walk[len(plan.decode(symbols[0]))]
+    assert plan.walk(symbols[1])[0] == walk[len(plan.walk(symbols[0]))]
 
 
 @pytest.mark.parametrize("number", [0, 1, WRITTEN, ENTERED])
 def test_a_number_that_no_walk_makes(number: int) -> None:
     plan = plan_pap(loop(), bits=12)
     with pytest.raises(ValueError, match=r"is left of the number of a walk|no way leads"):
-        plan.decode((3 << 12) + number)
+        plan.walk((3 << 12) + number)
 
 
 def test_a_block_with_very_many_ways_in_gets_more_bits() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from simprof.profiler.graphs.contraction import contract
-from simprof.profiler.plan.decoders import Reading, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.planner import MergedPlan, make_plan, plan_qpt
@@ -15,12 +15,12 @@ from tests.oracles.brute import graph, random_graph, random_walk, structured_gra
 from tests.support.figures import named
 
 
-def events(plan: RoutinePlan, walks: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def events(plan: Plan, walks: Sequence[Sequence[int]]) -> tuple[int, ...]:
     counted = Counter(map(tuple, walks))
     return execute(plan.cfg, plan.plan, (ExecutedWalk(w, n) for w, n in counted.items())).events
 
 
-def read(plan: RoutinePlan, walks: Sequence[Sequence[int]]) -> Reading:
+def read(plan: Plan, walks: Sequence[Sequence[int]]) -> Reading:
     counted = Counter(map(tuple, walks))
     return plan.read(execute(plan.cfg, plan.plan, (ExecutedWalk(w, n) for w, n in counted.items())))
 

@@ -14,7 +14,7 @@ import pytest
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import block_weights, maximum_spanning_tree
-from simprof.profiler.plan.decoders import Reading, RoutinePlan
+from simprof.profiler.plan.decoders import Plan, Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.qpt.planner import (
@@ -41,13 +41,13 @@ TELL_EDGES = (VertexPlacement.EDGE, VertexPlacement.MIXED)
 """Placements whose counters are read as edge counts; of the others, blocks' counts are read."""
 
 
-def read(plan: RoutinePlan, walks: Sequence[Sequence[int]]) -> Reading:
+def read(plan: Plan, walks: Sequence[Sequence[int]]) -> Reading:
     counted = Counter(map(tuple, walks))
     executed = (ExecutedWalk(steps, count) for steps, count in counted.items())
     return plan.read(execute(plan.cfg, plan.plan, executed))
 
 
-def increments(plan: RoutinePlan, walks: Sequence[Sequence[int]]) -> int:
+def increments(plan: Plan, walks: Sequence[Sequence[int]]) -> int:
     counted = Counter(map(tuple, walks))
     executed = (ExecutedWalk(steps, count) for steps, count in counted.items())
     return sum(execute(plan.cfg, plan.plan, executed).events)
