@@ -18,11 +18,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import CROSSING, TakenPart
 from simprof.profiler.plan.decoders import (
     RoutineCounters,
-    RoutineGuide,
-    guide_digest,
 )
 from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable, InstrumentationPlan
-from simprof.profiler.profiles import cache_files
 from simprof.profiler.request.request import CodeLayout, RegisterUse
 
 if TYPE_CHECKING:
@@ -95,60 +92,6 @@ class RoutinePrice(Struct, frozen=True):
         return None if self.code is None else self.code.path_register
 
 
-class KnownCost(NamedTuple):
-    """What the code of a routine costs where its counters are in a certain place."""
-
-    # That place, without words of path registers beyond those that its plan tells of
-    layout: CounterLayout
-    # How many words there are then (`CounterLayout.words`); None: as many as its plan tells of.
-    words: int | None
-    cost: RoutineCost  # What it costs
-    guide: bytes  # `guide_digest` of what guided its plan
-
-
-class KnownCosts:
-    """What the code of a program's routines costs under one scheme, as far as it is known.
-
-    `known`: By number of the routine, as `cache_files` writes it: most are read by one process of
-    several, and only when their routine's turn comes. All else that decides a cost is the same
-    whenever this is used: graphs, plans, generators. `keeps`: Whether anybody asks for what is
-    added.
-
-    Attributes
-    ----------
-    added
-        What is not among `known`.
-    """
-
-    def __init__(self, known: Mapping[int, bytes] | None = None, *, keeps: bool = False) -> None:
-        self.known: Mapping[int, bytes] = {} if known is None else known
-        self.added: dict[int, bytes] = {}
-        self._keeps = keeps
-
-    def find(self, routine: int, layout: CounterLayout, guide: bytes) -> KnownCost | None:
-        """Return what the code of a routine costs with its counters in a place."""
-        data = self.known.get(routine)
-        found = None if data is None else cache_files.loads(data)
-        if not isinstance(found, KnownCost):
-            return None
-        return found if (found.layout, found.guide) == (layout, guide) else None
-
-    @property
-    def has_grown(self) -> bool:
-        """Whether anything was added."""
-        return bool(self.added)
-
-    @property
-    def everything(self) -> dict[int, bytes]:
-        """All costs."""
-        return {**self.known, **self.added}
-
-    def add(self, routine: int, cost: KnownCost) -> None:
-        """Note a cost."""
-        if self._keeps:
-            self.added[routine] = cache_files.dumps(cost)
-
-
 class Pricer:
     """Generates and prices the code of one program's routines under one scheme.
 
@@ -206,28 +149,6 @@ class Pricer:
         """Lay out the counters of a routine's plan, and say what `code` would cost."""
         return self._with_layout(routine_cost, cfg, plan, weights, context)
 
-    def cost_once(
-        self,
-        routine: int,
-        cfg: ControlFlowGraph,
-        plan: InstrumentationPlan,
-        weights: Sequence[float],
-        context: Callable[[], RoutineContext],
-        costs: KnownCosts,
-        guide: RoutineGuide | None = None,
-    ) -> RoutineCost:
-        """Return what `cost` does, taken from `costs` where it is known; else it is noted there."""
-        # `routine` is its number in the program; `guide`: the profile that guided its plan.
-        layout, digest = self._space.place(plan), guide_digest(guide)
-        found = costs.find(routine, layout, digest)
-        if found is None:
-            words, cost = self._with_words(routine_cost, cfg, plan, weights, context(), layout)
-            found = KnownCost(layout, words, cost, digest)
-            costs.add(routine, found)
-        elif found.words is not None:
-            self._space.with_words(layout, found.words)
-        return found.cost
-
     def _with_layout(
         self,
         make: _Make[Made],
@@ -236,27 +157,16 @@ class Pricer:
         weights: Sequence[float],
         context: RoutineContext,
     ) -> Made:
-        return self._with_words(make, cfg, plan, weights, context, self._space.place(plan))[1]
-
-    def _with_words(
-        self,
-        make: _Make[Made],
-        cfg: ControlFlowGraph,
-        plan: InstrumentationPlan,
-        weights: Sequence[float],
-        context: RoutineContext,
-        layout: CounterLayout,
-    ) -> tuple[int | None, Made]:
-        """Make something with a layout; return how many words it needed beyond, and the thing."""
         from simprof.profiler.code.arrangement import WordsNeededError
         from simprof.profiler.code.places import LayoutRule
 
+        layout = self._space.place(plan)
         context, rule = context.using(self._use), LayoutRule(self._code_layout, weights)
         try:
-            return None, make(cfg, plan, context, layout, self._generators, rule)
+            return make(cfg, plan, context, layout, self._generators, rule)
         except WordsNeededError as needed:
             layout = self._space.with_words(layout, needed.count)
-            return needed.count, make(cfg, plan, context, layout, self._generators, rule)
+            return make(cfg, plan, context, layout, self._generators, rule)
 
 
 def routine_cost(

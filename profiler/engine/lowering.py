@@ -9,9 +9,9 @@ one of their edges: most of a static program never runs.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import dropwhile
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +20,11 @@ from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EdgeOperations, EngineMemory, HashWork, Operation
 from simprof.profiler.engine.players import Player
 from simprof.profiler.engine.products import (
-    KeptProduct,
     Products,
     RoutineProduct,
     hash_operation,
 )
-from simprof.profiler.engine.segments import Segmentation, segment
+from simprof.profiler.engine.segments import segment
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -63,30 +62,6 @@ def cost_words(machine: MachineKind) -> Array:
     return rows.ravel()
 
 
-class KnownProduct(NamedTuple):
-    """A routine with its schemes in an earlier run of the same program."""
-
-    # The graph, the plans by number of the player, and the edge weights that it was made of.
-    cfg: ControlFlowGraph
-    plans: dict[int, InstrumentationPlan]
-    weights: Sequence[float] | None
-    product: RoutineProduct  # the segments, and what the schemes do along those that were executed
-
-    def fits(
-        self,
-        cfg: ControlFlowGraph,
-        plans: dict[int, InstrumentationPlan],
-        weights: Sequence[float] | None,
-    ) -> bool:
-        """Whether it is what would be made of these."""
-        if self.cfg is not cfg or self.weights != weights or self.plans.keys() != plans.keys():
-            return False
-        return all(self.plans[slot] is plan for slot, plan in plans.items())
-
-
-KnownProducts = dict[tuple[int, str], KnownProduct]  # By address and name of the routine
-
-
 class Lowering:
     """Operations by edge, for one run."""
 
@@ -97,10 +72,6 @@ class Lowering:
     # `stack_mask`: All ones of the program's register width.
     # `weights`: Routine -> edge weights for its segmentation, None for a heuristic.
     # `keep_history`: See `Products`.
-    # `known`: Routines of earlier runs under the same schemes, which this run takes over and adds
-    # to.
-    # `earlier`: Routine -> what is kept of it from earlier sessions under the same schemes, if
-    # anything is; None: nothing is.
     # `contexts`: What counts by calling context; None: nothing does.
 
     def __init__(
@@ -113,8 +84,6 @@ class Lowering:
         weights: Callable[[int], Sequence[float] | None] = lambda _: None,
         *,
         keep_history: bool = False,
-        known: KnownProducts | None = None,
-        earlier: Callable[[int], KeptProduct | None] | None = None,
         contexts: ContextCounting | None = None,
     ) -> None:
         self.stack_mask = stack_mask
@@ -125,8 +94,6 @@ class Lowering:
         if contexts is not None:
             contexts.attach(self.memory, self.products)
         self._planners = planners
-        self._known = {} if known is None else known
-        self.earlier = earlier
         self._graphs = graphs
         self.first_edge = first_edge
         self._first_edges = first_edge.data
@@ -191,15 +158,12 @@ class Lowering:
         product = self._product(routine, counting)
         product.tables = {slot: self._table(routine, slot, plan) for slot, plan in counting.items()}
         start = self.products.add(routine, product)
-        tables = {} if product.kept is None else product.tables  # new ones have their numbers
         edges, counts, words = self._relative(routine, product)
         edges = edges + int(self.first_edge[routine])
-        return EdgeOperations(edges, counts, _placed(words, start, tables))
+        return EdgeOperations(edges, counts, _placed(words, start))
 
     def _relative(self, routine: int, product: RoutineProduct) -> EdgeOperations:
         """Return the operations of a routine's own edges; its activations begin in state 0."""
-        if product.kept is not None:
-            return product.kept.operations
         by_edge, players = dict(product.segmentation.steps), product.players
         hashing = [(table, players[slot]) for slot, table in product.tables.items() if table >= 0]
         # Edges on which more is done than the steps of the segmentation
@@ -225,49 +189,14 @@ class Lowering:
         return EdgeOperations.of(by_edge)
 
     def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:
-        """Return the segments of a routine, and its schemes; those of an earlier run if it can."""
+        """Return the segments of a routine, and its schemes."""
         cfg, weights = self._graphs[routine], self._weights(routine)
-        name = cfg.address, cfg.name
-        known = self._known.get(name)
-        has_all_edges = self.contexts is not None  # each is in a segment
-        if known is None or not known.fits(cfg, plans, weights):
-
-            def make() -> tuple[Segmentation, dict[int, Player]]:
-                players = {slot: Player(cfg, plan) for slot, plan in plans.items()}
-                cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
-                if has_all_edges:
-                    cuts |= depth_first(cfg).self_loops
-                flags = 2 * sum(bool(plan.guards) for plan in plans.values())
-                return segment(cfg, cuts, weights, flags), players
-
-            kept = None
-            if self.earlier is not None and self._may_be_kept:
-                kept = self.earlier(routine)
-            if kept is not None and kept.stretches.keys() != plans.keys():
-                kept = None
-            product = RoutineProduct(make, kept)
-            known = self._known[name] = KnownProduct(cfg, plans, weights, product)
-        return known.product
-
-    @property
-    def _may_be_kept(self) -> bool:
-        """Whether what the schemes do in routines may be of use to other runs."""
-        return self.contexts is None and not self.products.keeps_history
-
-    def kept(self) -> Iterator[tuple[int, KeptProduct]]:
-        """Yield the routines of which the run has shown more than was kept, with all of it."""
-
-        def operations(routine: int) -> EdgeOperations | None:
-            product = self.products.product(routine)
-            if product is None:
-                return None
-            edges, counts, words = self._operations_of(routine)
-            words = _placed(words, 0, product.tables, back=True)
-            return EdgeOperations(edges - int(self.first_edge[routine]), counts, words)
-
-        # They would have to be given in each run again.
-        if self._may_be_kept and not self.memory.has_own_names:
-            yield from self.products.kept(operations)
+        players = {slot: Player(cfg, plan) for slot, plan in plans.items()}
+        cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
+        if self.contexts is not None:  # each edge is in a segment
+            cuts |= depth_first(cfg).self_loops
+        flags = 2 * sum(bool(plan.guards) for plan in plans.values())
+        return RoutineProduct(segment(cfg, cuts, weights, flags), players)
 
     def _guards(self, product: RoutineProduct, edge: int) -> list[Operation]:
         """Return the operations of the guards on an edge, of all schemes."""
@@ -305,22 +234,10 @@ def guard_operation(guard: Guard, places: Sequence[int], flag: int) -> Operation
     return code, places[0] | places[1] << shift, interval | more << shift
 
 
-def _placed(words: Array, start: int, tables: Mapping[int, int], *, back: bool = False) -> Array:
-    """Return operations as a run has them whose activations begin in state `start`.
-
-    `tables`: The hash tables of the players. `back`: Return them as they are kept, which does not
-    depend on the run.
-    """
+def _placed(words: Array, start: int) -> Array:
+    """Return operations as a run has them whose activations begin in state `start`."""
     placed = words.copy()
-    codes = words[:, 0] & _CODE
-    placed[codes == kernels.BEGIN, 2] = start
-    if any(table >= 0 for table in tables.values()):
-        found = np.flatnonzero(codes == kernels.HASH)
-        pairs = tables.items()
-        new = {table: number for number, table in pairs} if back else tables
-        old = placed[found, 0] >> kernels.TABLE_SHIFT
-        moved = np.array([new[each] - each for each in old.tolist()], np.int64)
-        placed[found, 0] += moved << kernels.TABLE_SHIFT
+    placed[words[:, 0] & _CODE == kernels.BEGIN, 2] = start
     return placed
 
 

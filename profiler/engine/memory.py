@@ -143,16 +143,11 @@ class EngineMemory:
 
     def new_state(self) -> int:
         """Return the number of a new state, which has a row."""
-        return self.new_states(1)[0]
-
-    def new_states(self, count: int) -> list[int]:
-        """Return the numbers of so many new states."""
-        first = int(self.clock[kernels.USED_STATES]) + 1
-        last = self.clock[kernels.USED_STATES] = first + count - 1
-        needed = kernels.ROW * (last + 1)
+        number = self.clock[kernels.USED_STATES] = int(self.clock[kernels.USED_STATES]) + 1
+        needed = kernels.ROW * (number + 1)
         if needed > len(self.state.rows):
             self._replace(rows=_grown(self.state.rows, 2 * needed))
-        return [kernels.START * number for number in range(first, last + 1)]
+        return kernels.START * number
 
     def make_room(self, words: int = 0) -> None:
         """Make room for one more state, successor and list of operations, of so many words."""
@@ -295,12 +290,6 @@ class EngineMemory:
         elif not self._lay_out(state, [*self.segment_successors(state), successor], places):
             self._spill_successor(state, successor)
 
-    def insert_segments(self, successors: Mapping[int, Sequence[Successor]]) -> None:
-        """Store all successors of segment states that have none, by state."""
-        for state, rows in successors.items():
-            for row in () if self._lay_out(state, rows, 1) else rows:
-                self._spill_successor(state, row)
-
     def _lay_out(self, state: int, successors: Sequence[Successor], least: int) -> bool:
         """Give a segment state a table with so many places at least; False if it was too large."""
         places = _size_for([row[kernels.KEY] for row in successors], least)
@@ -381,11 +370,6 @@ class EngineMemory:
             key = self._long_keys[number] = (place << 32) + (number & 0xFFFFFFFF)
             self._long_numbers[key] = number
         return self._long_keys[number]
-
-    @property
-    def has_own_names(self) -> bool:
-        """Whether operations have numbers that this run has given: long keys, program words."""
-        return bool(self._long_keys or self._program_words)
 
     def program_word(self, name: tuple[int, str]) -> int:
         """Return the place in the clock of a word of the program, which is 0 at first."""

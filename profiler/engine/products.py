@@ -6,14 +6,12 @@ way is the same each time (`players`), and the kernel counts how often each tran
 counters are sums over the transitions. Only the cost of hashing depends on the order of events: a
 transition that counts in hash tables has a list of operations for the kernel, and a segment ends
 wherever such a count may be.
-
-What a run has found of a routine can be kept for later ones under the same schemes (`KeptProduct`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
@@ -22,7 +20,7 @@ import numpy as np
 from msgspec import Struct
 
 from simprof.profiler.engine import kernels
-from simprof.profiler.engine.memory import EdgeOperations, EngineMemory, Successor
+from simprof.profiler.engine.memory import EngineMemory
 from simprof.profiler.engine.players import (
     Passed,
     PathState,
@@ -37,67 +35,25 @@ from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.plan import InstrumentationPlan
 
-Transition = tuple[int, int, int, tuple[int, ...]]
-"""Source, key of the segment, target, and each player's stretch by its place."""
-
-
-class KeptProduct(Struct, frozen=True, eq=False):
-    """What runs under the same schemes have shown of one routine, for later runs."""
-
-    # By edge of the graph. The state in which activations begin is 0 there, and a hash table the
-    # number of its player.
-    operations: EdgeOperations
-    states: tuple[tuple[PathState, ...], ...]  # The first is that in which activations begin
-    transitions: tuple[Transition, ...]  # between states by their place
-    stretches: Mapping[int, tuple[Stretch, ...]]  # By number of the player
-
 
 class RoutineProduct:
     """All schemes that count paths on one routine."""
 
-    # `make`: Makes the segments and the players, if somebody asks for them: not where all that a
-    # run does is kept.
-
-    def __init__(
-        self,
-        make: Callable[[], tuple[Segmentation, Mapping[int, Player]]],
-        kept: KeptProduct | None = None,
-    ) -> None:
-        self._make = make
-        self.kept = kept
+    def __init__(self, segmentation: Segmentation, players: Mapping[int, Player]) -> None:
+        self.segmentation = segmentation
+        self.players = players  # The schemes, by number
         # Number of a player -> its hash table in this run, -1 if it has none
         self.tables: Mapping[int, int] = {}
         self._edges: dict[int, tuple[int, ...]] = {}
 
-    @cached_property
-    def _made(self) -> tuple[Segmentation, Mapping[int, Player]]:
-        segmentation, players = self._make()
-        for number, player in players.items() if self.kept is not None else ():
-            player.stretches = self.stretches[number]
-        return segmentation, players
-
     @property
-    def segmentation(self) -> Segmentation:
-        """The segments of the routine."""
-        return self._made[0]
-
-    @property
-    def players(self) -> Mapping[int, Player]:
-        """The schemes on the routine, by number."""
-        return self._made[1]
-
-    @cached_property
     def stretches(self) -> dict[int, list[Stretch]]:
         """What each player does along the segments that were executed, by its number."""
-        if self.kept is None:
-            return {number: player.stretches for number, player in self.players.items()}
-        return {number: list(known) for number, known in self.kept.stretches.items()}
+        return {number: player.stretches for number, player in self.players.items()}
 
     @property
     def start(self) -> tuple[PathState, ...]:
         """The state in which activations begin."""
-        if self.kept is not None:
-            return self.kept.states[0]
         return tuple(player.start for player in self.players.values())
 
     def ends_anyway(self, edge: int) -> bool:
@@ -199,28 +155,7 @@ class Products:
     def add(self, routine: int, product: RoutineProduct) -> int:
         """Add a routine; return the state in which its activations begin."""
         self._routines[routine] = product
-        if product.kept is None:
-            return self._number(SegmentState(routine, product.start))
-        return self._add_kept(routine, product, product.kept)
-
-    def _add_kept(self, routine: int, product: RoutineProduct, kept: KeptProduct) -> int:
-        """Add the states and transitions that earlier runs have shown; return the first state."""
-        states = [SegmentState(routine, players) for players in kept.states]
-        numbers = self._memory.new_states(len(states))
-        self._numbers.update(zip(states, numbers, strict=True))
-        self._states.update(zip(numbers, states, strict=True))
-        hashing = [number for number, table in product.tables.items() if table >= 0]
-        successors: dict[int, list[Successor]] = {}
-        for source, key, target, places in kept.transitions:
-            operations: list[tuple[int, int]] = []
-            for number, place in zip(product.tables, places, strict=True) if hashing else ():
-                operations += self._hashed(product, number, product.stretches[number][place])
-            ends = numbers[source], numbers[target]
-            row = key, 0, ends[1], self._list(tuple(operations))
-            successors.setdefault(ends[0], []).append(row)
-            self._taken.append(_Transition(routine, ends[0], key, ends[1], places))
-        self._memory.insert_segments(successors)
-        return numbers[0]
+        return self._number(SegmentState(routine, product.start))
 
     def _hashed(
         self, product: RoutineProduct, number: int, stretch: Stretch
@@ -228,35 +163,6 @@ class Products:
         """Return the operations that count in a player's hash table when a segment ends."""
         table, key_of = product.tables.get(number, -1), self._memory.hash_key
         return [hash_operation(table, count, key_of(count.counter)) for count in stretch.at_end]
-
-    def kept(
-        self, operations: Callable[[int], EdgeOperations | None]
-    ) -> Iterator[tuple[int, KeptProduct]]:
-        """Yield the routines of which a run has shown more than was kept, with all of it.
-
-        `operations`: Routine -> its operations as `KeptProduct` has them; None: it is not kept.
-        """
-        states: dict[int, list[int]] = {}
-        for number, state in self._states.items():
-            states.setdefault(state.routine, []).append(number)
-        taken: dict[int, list[_Transition]] = {}
-        for transition in self._taken:
-            taken.setdefault(transition.routine, []).append(transition)
-        for routine, product in self._routines.items():
-            found = taken.get(routine, [])
-            if product.kept is not None and len(found) == len(product.kept.transitions):
-                continue
-            made = operations(routine)
-            if made is None:
-                continue
-            places = {number: place for place, number in enumerate(states[routine])}
-            transitions = tuple(
-                (places[each.source], each.key, places[each.target], each.stretches)
-                for each in found
-            )
-            of_states = tuple(self._states[number].players for number in places)
-            stretches = {number: tuple(known) for number, known in product.stretches.items()}
-            yield routine, KeptProduct(made, of_states, transitions, stretches)
 
     def _number(self, state: SegmentState) -> int:
         number = self._numbers.get(state)

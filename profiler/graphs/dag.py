@@ -33,7 +33,7 @@ from simprof.profiler.graphs.cfg import (
     remembers_recent,
 )
 from simprof.profiler.graphs.columns import columns_of
-from simprof.profiler.graphs.compact import Reduced, compact
+from simprof.profiler.graphs.compact import compact
 from simprof.profiler.graphs.loops import DepthFirst, depth_first
 from simprof.profiler.graphs.plan_calls import Piece, call
 
@@ -65,10 +65,6 @@ class DagColumns(NamedTuple):
     # What the dummies stand for: those of the n-th dummy, `first[n]` to `first[n + 1]`.
     first: Column
     stands_for: Column
-
-    def __reduce__(self) -> Reduced:
-        """Return what a pickle holds."""
-        return DagColumns, tuple(map(compact, self))
 
     def standing(self) -> list[tuple[int, ...]]:
         """Return what each dummy stands for."""

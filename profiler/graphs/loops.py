@@ -29,7 +29,6 @@ from msgspec import Struct
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.columns import columns_of
-from simprof.profiler.graphs.compact import reduced
 from simprof.profiler.graphs.plan_calls import call
 
 
@@ -41,8 +40,6 @@ class DepthFirst(Struct, frozen=True, dict=True):
     postorder: tuple[int, ...]
     back_edges: frozenset[int]  # Ids of the back edges, self-loops included
     self_loops: frozenset[int]  # Ids of the edges with one vertex as source and target
-
-    __reduce__ = reduced
 
     @cached_property
     def reached(self) -> frozenset[int]:

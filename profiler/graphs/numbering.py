@@ -26,7 +26,6 @@ from msgspec import Struct
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.columns import columns_of
-from simprof.profiler.graphs.compact import reduced
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.plan_calls import LIMIT, call
@@ -68,8 +67,6 @@ class PathNumbering(Struct, frozen=True, dict=True):
         """The same, one behind the other, those of v from `[0][v]` to `[0][v + 1]`."""
         edges = [sorted(each, key=self.values.__getitem__) for each in self.dag.out_edges]
         return tuple(accumulate(map(len, edges), initial=0)), tuple(chain.from_iterable(edges))
-
-    __reduce__ = reduced
 
     @property
     def total(self) -> int:

@@ -23,7 +23,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct
 
@@ -34,7 +33,7 @@ from simprof.profiler.graphs.cfg import (
     closure,
     remembers_recent,
 )
-from simprof.profiler.graphs.compact import Reduced, compact, reduced
+from simprof.profiler.graphs.compact import compact
 from simprof.profiler.graphs.loops import (
     DepthFirst,
     depth_first,
@@ -60,12 +59,6 @@ class SpanningTree(Struct, frozen=True, dict=True):
     excluded: frozenset[int]  # Edges that do not take part: neither tree edges nor chords.
     # (EXIT, ENTRY), in the tree in addition to `in_tree`; None for a forest without it.
     root_edge: tuple[int, int] | None
-
-    def __reduce__(self) -> Reduced:
-        """Return what a pickle holds."""
-        columns = compact(self.source), compact(self.target)
-        rest = bytes(self.in_tree), self.excluded, self.root_edge
-        return restored_tree, (self.vertex_count, *columns, *rest)
 
     @property
     def ends(self) -> tuple[tuple[int, int], ...]:
@@ -138,13 +131,6 @@ class SpanningTree(Struct, frozen=True, dict=True):
             )
 
 
-def restored_tree(
-    vertex_count: int, sources: Sequence[int], targets: Sequence[int], inside: bytes, *rest: Any
-) -> SpanningTree:
-    """Make a tree of what a pickle holds of it."""
-    return SpanningTree(vertex_count, sources, targets, tuple(map(bool, inside)), *rest)
-
-
 class ChordIncrements(Struct, frozen=True):
     """Result of event counting."""
 
@@ -155,8 +141,6 @@ class ChordIncrements(Struct, frozen=True):
     increments: tuple[int, ...]
     potential: tuple[int, ...]
     root: int = 0
-
-    __reduce__ = reduced
 
     @property
     def greatest(self) -> int:

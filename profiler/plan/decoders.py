@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -232,13 +231,6 @@ class Plan(Struct, frozen=True):
         """Whether a reading has the counts of `path_profile`, as far as it tells."""
         return True
 
-    @property
-    def guide(self) -> RoutineGuide | None:
-        """The profile that guided the plan; None: none did."""
-        if self.path_profile is not None:
-            return self.path_profile
-        return guide_numbers(self.edge_profile, self.unit_flow)
-
     # Of schemes that write a trace
 
     @property
@@ -281,22 +273,8 @@ def defect_of(plan: Plan | None) -> str:
     return f"the scheme in module {module}, or of simprof: please report"
 
 
-def guide_numbers(counts: Sequence[int] | None, unit_flow: int | None) -> Sequence[int] | None:
-    """Return as one what guides a plan: counts by edge id, and the unit flow of the program."""
-    return counts if counts is None or unit_flow is None else (*counts, unit_flow)
-
-
 def path_counts(decoder: Plan, counters: RoutineCounters) -> dict[PathPiece, int]:
     """Return how often each finished path was executed, as a guide of other schemes' plans."""
     paths = decoder.read(counters).paths.items()
     records = ((decoder.decode(path), count) for path, count in paths)
     return {(record.blocks, record.edges): count for record, count in records}
-
-
-def guide_digest(guide: RoutineGuide | None) -> bytes:
-    """Return what stands for a profile that guided a plan, empty where none did."""
-    # By it a plan, and what its code costs, are found again: both are functions of it.
-    if guide is None:
-        return b""
-    counts = sorted(guide.items()) if isinstance(guide, Mapping) else tuple(guide)
-    return hashlib.blake2b(repr(counts).encode(), digest_size=16).digest()

@@ -5,32 +5,20 @@ it is complete (`output.replace`), begins with a digest of the rest, and is remo
 not hold. Nothing here fails because of a cache: what cannot be read is not there, and what cannot
 be written is not kept.
 
-What is kept is believed, and machine code is executed. So a directory, and a file in it, is used
-only if it belongs to the user and nobody else may write it; otherwise it is left alone, and one
-line says so. Besides, values in files can be of simprof's own value classes alone (`loads`).
+What is kept is believed. So a directory, and a file in it, is used only if it belongs to the user
+and nobody else may write it; otherwise it is left alone, and one line says so.
 """
 
 from __future__ import annotations
 
-import array
-import copyreg
 import hashlib
-import importlib
-import io
 import os
-import pickle
 import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
-from enum import Enum
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from simprof.profiler.profiles.output import replace
@@ -232,126 +220,3 @@ def warn(text: str) -> None:
 
 def _digest(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=_DIGEST).digest()
-
-
-# Whose values are kept, besides plans: those are of the modules below `SCHEMES`.
-MODULES = frozenset(
-    {
-        "simprof.profiler.code.layout",
-        "simprof.profiler.code.pricing",
-        "simprof.profiler.engine.memory",
-        "simprof.profiler.engine.players",
-        "simprof.profiler.engine.products",
-        "simprof.profiler.engine.walk",
-        "simprof.profiler.graphs.cfg",
-        "simprof.profiler.graphs.contraction",
-        "simprof.profiler.graphs.dag",
-        "simprof.profiler.graphs.numbering",
-        "simprof.profiler.graphs.loops",
-        "simprof.profiler.graphs.spanning",
-        "simprof.profiler.plan.actions",
-        "simprof.profiler.plan.placement",
-        "simprof.profiler.plan.plan",
-        "simprof.profiler.recovery.recovery",
-    }
-)
-SCHEMES = "simprof.profiler.schemes."
-# Functions that make values.
-MAKERS = frozenset(
-    {
-        f"{__name__}.array_of",
-        f"{__name__}.given",
-        f"{__name__}.words_of",
-        "msgspec._utils.rebuild",  # of structures whose fields are given by name
-        "simprof.profiler.graphs.compact.restored",
-        "simprof.profiler.graphs.spanning.restored_tree",
-    }
-)
-_KINDS = frozenset(np.dtype(f"{order}{kind}").str for order in "<>" for kind in "?bBhHiIqQfd")
-
-
-def dumps(value: object, left_out: object = None) -> bytes:
-    """Return a value as bytes; `left_out`: an object in it that is not kept. None: all is."""
-    file = io.BytesIO()
-    _ValueWriter(file, left_out).dump(value)
-    return file.getvalue()
-
-
-def loads(data: bytes, left_out: object = None) -> Any:
-    """Return what `dumps` has made bytes of, with `left_out`; None if these are others'."""
-    token = _GIVEN.set(left_out)
-    try:
-        return _ValueReader(io.BytesIO(data)).load()
-    except Exception:  # whatever is wrong with it: nothing is known then
-        return None
-    finally:
-        _GIVEN.reset(token)
-
-
-def array_of(kind: str, shape: tuple[int, ...], data: bytes) -> npt.NDArray[Any]:
-    """Return the array of a kind of numbers that `data` holds; raises ValueError if it cannot."""
-    if kind not in _KINDS:
-        raise ValueError(f"no kind of numbers: {kind!r}")
-    return np.frombuffer(data, kind).reshape(shape).copy()
-
-
-def words_of(kind: str, data: bytes) -> array.array[Any]:
-    """Return Python's array of a kind of numbers that `data` holds."""
-    return array.array(kind, data)
-
-
-class _ValueWriter(pickle.Pickler):
-    dispatch_table = copyreg.dispatch_table | {
-        np.ndarray: lambda value: (array_of, (value.dtype.str, value.shape, value.tobytes())),
-        array.array: lambda value: (words_of, (value.typecode, value.tobytes())),
-    }
-
-    def __init__(self, file: io.BytesIO, left_out: object) -> None:
-        protocol = pickle.HIGHEST_PROTOCOL
-        if left_out is not None:
-
-            def reduce(value: object) -> Any:
-                return (given, ()) if value is left_out else value.__reduce_ex__(protocol)
-
-            # which is read when the pickler is made
-            self.dispatch_table = {**self.dispatch_table, type(left_out): reduce}
-        super().__init__(file, protocol)
-
-
-def given() -> object:
-    """Return the object that was left out of the file that is being read."""
-    return _GIVEN.get()
-
-
-_GIVEN: ContextVar[object] = ContextVar("_GIVEN")
-
-
-# The second guard. A pickle can name any function of any module, to be called when it is read. The
-# reader knows value classes alone (frozen structures, named tuples, enums) of the modules that are
-# listed, each by its exact name, besides Python's containers and numbers, and `MAKERS`. Arrays come
-# back through functions of this module: numpy's own believe whatever flags a pickle names. All else
-# is refused.
-@cache  # a plan names ten classes, and is read by itself
-def _value_class(module: str, name: str) -> Any:
-    """Return a value class, what makes arrays, or what was left out; no more has a name."""
-    if f"{module}.{name}" in MAKERS:
-        return getattr(importlib.import_module(module), name)
-    if module in MODULES or module.startswith(SCHEMES):
-        found = vars(importlib.import_module(module)).get(name)
-        if _is_value_class(found, module, name):
-            return found
-    raise pickle.UnpicklingError(f"{module}.{name} is no class of values")
-
-
-class _ValueReader(pickle.Unpickler):
-    # A method would be called for each name; the cache of this function answers known ones in C.
-    find_class = staticmethod(_value_class)
-
-
-def _is_value_class(found: object, module: str, name: str) -> bool:
-    """Whether `found` is a class of immutable values that a module itself defines by this name."""
-    if not isinstance(found, type) or (found.__module__, found.__qualname__) != (module, name):
-        return False
-    if issubclass(found, Struct) and found.__struct_config__.frozen:
-        return True
-    return issubclass(found, Enum) or (issubclass(found, tuple) and hasattr(found, "_fields"))

@@ -134,7 +134,6 @@ class _Verifier:
             told = replace(self._request, program=place.file, guest=guest)
             guides = basis.edge_counts, basis.path_counts
             observation = observe(told, settings, basis.discoveries, *guides, basis.known)
-        observation.keep_plans()
         self._refuse(observation)
         counted = count_on(basis.recovered, observation)
 

@@ -10,18 +10,17 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, field
+from msgspec import Struct
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.automaton import Automaton
-from simprof.profiler.engine.lowering import KnownProducts, Lowering, TraceSink, cost_words
+from simprof.profiler.engine.lowering import Lowering, TraceSink, cost_words
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.products import KeptProduct
 from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import (
@@ -31,19 +30,11 @@ from simprof.profiler.engine.walk import (
     MissingReturn,
     MissingTarget,
 )
-from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.plan.decoders import guide_digest
-from simprof.profiler.profiles import cache_files
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, read_words
 from simprof.profiler.request.errors import CountError, SelfCheckError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.contexts import counting_of
-from simprof.profiler.session.scheme_runs import (
-    EdgeCounts,
-    KeptProducts,
-    ProductName,
-    SchemeRun,
-)
+from simprof.profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Observer, RunResult
@@ -99,40 +90,10 @@ class ExecutionOptions(Struct, frozen=True):
     # What begins a trace of the run on its graphs, whose tokens the kernel puts into the memory;
     # None: none is written.
     start_trace: Callable[[GraphIndex, EngineMemory], TraceSink] | None = None
-    # What earlier runs under the same schemes know of routines; this one adds to it.
-    known: KnownProducts = field(default_factory=dict)
     # Whether every block raises events throughout the run, as it does where a trace is written
     is_dense: bool = False
     contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.
     checks: bool = False  # Whether what native code learns is compared with `engine.walk`
-    # What the schemes did in routines in earlier sessions; None: it is neither read nor kept.
-    products: KeptProducts | None = None
-
-
-class EarlierProducts(Struct, frozen=True):
-    """What the schemes of a run did in routines in earlier sessions."""
-
-    kept: KeptProducts
-    graphs: Sequence[ControlFlowGraph]
-    schemes: Sequence[SchemeRun]  # Those that count paths, in the order of their slots
-    edge_counts: EdgeCounts | None  # As in `ExecutionOptions`
-
-    def __call__(self, routine: int) -> KeptProduct | None:
-        """Return what is kept of a routine, None if nothing is."""
-        data = self.kept.found.get(self._name(routine))
-        found = None if data is None else cache_files.loads(data)
-        return found if isinstance(found, KeptProduct) else None
-
-    def more(self, lowering: Lowering) -> Iterator[tuple[ProductName, KeptProduct]]:
-        """Yield what the run has shown of routines, where that is more than was kept."""
-        return ((self._name(routine), product) for routine, product in lowering.kept())
-
-    def _name(self, routine: int) -> ProductName:
-        """Return what names all that decides what is done there, besides the settings."""
-        cfg = self.graphs[routine]
-        guides = [scheme.guide(routine) for scheme in self.schemes]
-        guides.append(b"" if self.edge_counts is None else guide_digest(self.edge_counts(cfg)))
-        return cfg.address, cfg.name, tuple(guides)
 
 
 class Unattributed(Struct, frozen=True):
@@ -185,12 +146,6 @@ class ProgramExecution(ProgramRun, frozen=True):
     counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
     given_up: bool  # Whether it was stopped because the graphs lacked something
     discoveries: Discoveries  # What the graphs lacked
-
-    @property
-    def earlier(self) -> EarlierProducts | None:
-        """What is kept of its schemes, None where nothing is."""
-        found = self.lowering.earlier
-        return found if isinstance(found, EarlierProducts) else None
 
     def close(self) -> None:
         """Let go of what nobody asks for once the counts have been collected."""
@@ -297,20 +252,15 @@ def make_lowering(
             return edge_counts(cfg)
         if not counting:
             return None
-        # Those of a plan, which may be known from an earlier run: the heuristic takes a while.
+        # Those of a plan: the heuristic takes a while.
         plan = counting[0].routine_plan(number)
         return plan.weights if plan is not None and len(plan.weights) == len(cfg.edges) else None
 
-    earlier = None
-    if options.products is not None:
-        earlier = EarlierProducts(options.products, recovered.routines, counting, edge_counts)
     return Lowering(
         [scheme.plan for scheme in counting],
         *graphs,
         weights,
         keep_history=options.replayable,
-        known=options.known,
-        earlier=earlier,
         contexts=counting_of(index, options.contexts),
     )
 

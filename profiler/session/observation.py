@@ -105,7 +105,6 @@ class Observation(Struct, frozen=True, dict=True):
     has_edges_of_guide: bool = False
     # Files that the program has opened, where they are on the host
     opened: frozenset[Path] = frozenset()
-    keeps_plans: bool = False  # Whether it is worth while to keep the schemes' plans
 
     @property
     def contexts(self) -> ProgramContexts:
@@ -139,13 +138,6 @@ class Observation(Struct, frozen=True, dict=True):
     def _all_schemes(self) -> Iterable[SchemeRun]:
         every = (*self.schemes, *self.judges.values())
         return {scheme.setting: scheme for scheme in every}.values()
-
-    def keep_plans(self) -> None:
-        """Have later sessions know the plans of entered routines, where that is worth while."""
-        for scheme in self._all_schemes if self.keeps_plans else ():
-            entered = ((each.cfg, scheme.routine_plan(n)) for n, each in self.events.items())
-            plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
-            self.memory.keep_plans(self.discoveries, scheme.setting, plans)
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, str], int]:

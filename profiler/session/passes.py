@@ -19,7 +19,7 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from simprof.profiler.engine.lowering import KnownProducts
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.scratch import scratch_directory
@@ -108,19 +107,6 @@ class Study(Struct, frozen=True):
     known: Known = field(default_factory=Known)
     _linked: dict[object, Known] = field(default_factory=dict)
 
-    @property
-    def keeps_plans(self) -> bool:
-        """Whether it is worth while to keep the schemes' plans."""
-        # To write the plans of many schemes takes as long as to make them. A scheme that an edge
-        # profile guides comes with another, which prices that.
-        return len(self.settings) <= 2
-
-    @property
-    def keeps_products(self) -> bool:
-        """Whether what the schemes do along segments is kept for later runs."""
-        # A trace and counts by context have operations of their own in the same lists.
-        return self.keeps_plans and self.trace is None and self.invocation.contexts is None
-
     def recover(self, program: Program, discoveries: Discoveries) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
         loaded = discoveries.modules, discoveries.earlier
@@ -172,7 +158,6 @@ def observe_in(
     return replace(
         observation,
         memory=study.memory,
-        keeps_plans=study.keeps_plans,
         opened=world.opened,
         runs=runs.runs,
         whole_runs=runs.whole_runs,
@@ -266,7 +251,6 @@ def _first_run(
     assert isinstance(first.counters, Counters)
     # those behind are of schemes that only judge others
     wanted = planners.of(settings, edge_counts or first.edge_counts)[: len(settings)]
-    _remember(study, runs, wanted)
     graphs = Graphs(first.recovered, first.invocation.selection)
     known = {scheme.setting: scheme for scheme in first.schemes}
     slots = count(sum(scheme.slot is not None for scheme in first.schemes))
@@ -339,7 +323,6 @@ def _observed(
 ) -> tuple[Runs, Observation]:
     """Run a program under some schemes until its graphs lack nothing."""
     planners = study.planners.of(settings, edge_counts)
-    known: KnownProducts = {}
     before = 0  # Runs that were given up
     while True:
         is_last = before == MAXIMUM_RUNS - 1
@@ -349,7 +332,6 @@ def _observed(
             grace=None if is_last else GRACE << before,
             replayable=guides,
             edge_counts=edge_counts,
-            known=known,
             contexts=study.invocation.contexts,
             checks=study.checks,
         )
@@ -371,9 +353,6 @@ def _observed(
         # after the last run that is made, the graphs may lack something still
         if runs.discoveries == had:
             runs = replace(runs, recovered=(had, execution.recovered))
-            if (earlier := execution.earlier) is not None:
-                more = earlier.more(execution.lowering)
-                study.memory.keep_products(had, earlier.kept.of, more)
         observation = collect(execution.counted(), study.invocation, len(settings))
         execution.close()
         runs = replace(runs, whole_runs=runs.whole_runs + 1)
@@ -391,10 +370,6 @@ def _execute(
         recovered = runs.recovered[1]
     else:
         recovered = study.recover(program, discoveries)
-    if study.keeps_products and not (program.parts or options.replayable):
-        settings = [planner.setting for planner in planners]
-        options = replace(options, products=study.memory.products(discoveries, settings))
-    _remember(study, runs, planners)
     schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
     if study.trace is not None:
         options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
@@ -407,11 +382,6 @@ def _execute(
             raise
     # Too few blocks raised events to tell what the program did: all of them do.
     return world.execute(discoveries, recovered, schemes, replace(options, is_dense=True))
-
-
-def _remember(study: Study, runs: Runs, planners: Iterable[Planner]) -> None:
-    for planner in planners:
-        planner.remember(study.memory.plans(runs.discoveries, planner.setting))
 
 
 def _write_trace(study: Study, runs: Runs, setting: Setting, path: Path) -> None:

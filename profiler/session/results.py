@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from simprof.profiler.code.pricing import (
-    KnownCosts,
     RoutineCost,
     RoutinePrice,
     added,
@@ -296,7 +295,6 @@ def measure_all(
     measuring = [
         Measuring(observation, scheme, check=check, brief=brief) for scheme in observation.schemes
     ]
-    observation.keep_plans()
     _give_back()
     # Each routine is measured under all schemes before the next one, so that what is worked out of
     # it is shared, and need not be kept.
@@ -309,9 +307,7 @@ def measure_all(
             observation.forget(routine)
     refuse(measuring, {} if refused is None else refused, raises=refused is None)
     measurements = tuple(each.measurement() for each in measuring if each.refused is None)
-    if check is None:
-        observation.memory.keep_learnt()
-    else:
+    if check is not None:
         for measurement in measurements:
             check.check_profile(measurement)
     return measurements
@@ -378,8 +374,6 @@ class Measuring:
         several = brief or check is not None or len(observation.schemes) > 1
         self._judges_edges = several and scheme.setting.mode == JUDGE
         self.pricer = registry.pricer(self._definition.mode, scheme.setting.options)
-        costs = observation.memory.costs(observation.discoveries, scheme.setting)
-        self.costs = costs if check is None else KnownCosts()
         ledger = observation.ledger
         self._tree_costs = None if ledger is None else ledger.costs()
 
@@ -467,15 +461,8 @@ class Measuring:
         if plan is None:
             return RoutinePrice(None, 0)  # and nothing need be known of its registers
         events = self._observation.events[number]
-        code = self.pricer.cost_once(
-            number,
-            events.cfg,
-            plan.plan,
-            plan.weights,
-            lambda: self._observation.contexts.of(number),
-            self.costs,
-            plan.guide,
-        )
+        context = self._observation.contexts.of(number)
+        code = self.pricer.cost(events.cfg, plan.plan, plan.weights, context)
         return RoutinePrice(code, added(code, events.edges, events.block_counts, counters.taken))
 
     def _guide(self) -> Guide | None:

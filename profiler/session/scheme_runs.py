@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -14,9 +13,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.graphs.spanning import measured
-from simprof.profiler.plan.decoders import Plan, RoutineGuide, guide_digest, guide_numbers
+from simprof.profiler.plan.decoders import Plan, RoutineGuide
 from simprof.profiler.plan.plan import InstrumentationPlan
-from simprof.profiler.profiles import cache_files
 from simprof.profiler.profiles.profile import EdgeProfile
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.recovery.selection import SelectedRoutines
@@ -112,29 +110,6 @@ class EdgeCounts(Struct, frozen=True, dict=True):
 PathCounts = Callable[[ControlFlowGraph], Mapping[PathPiece, int] | None]
 
 
-# Plans of one program's graphs under one setting, as `cache_files` writes them, without their
-# graphs; by address and name of the routine, and `guide_digest` of what guided them.
-PlanName = tuple[int, str, bytes]
-KnownPlans = Mapping[PlanName, bytes]
-
-
-# What the schemes of a run do in a routine is named alike: by what guides each of them, and what
-# guides the choice of segments.
-ProductName = tuple[int, str, tuple[bytes, ...]]
-
-
-class KeptProducts(NamedTuple):
-    """What the schemes of a run did in routines in earlier sessions, as `cache_files` writes it."""
-
-    of: str  # Stands for their settings
-    found: Mapping[ProductName, bytes]
-
-
-def plan_name(cfg: ControlFlowGraph, guide: RoutineGuide | None) -> PlanName:
-    """Return the name of a plan among `KnownPlans`; `guide`: the profile that guides it."""
-    return cfg.address, cfg.name, guide_digest(guide)
-
-
 class Planner:
     """Plans graphs as one setting asks for, each graph once."""
 
@@ -160,33 +135,17 @@ class Planner:
             self._edge_counts = EdgeCounts.saved(profile)
             self._path_counts = profile.path_counts_for
         self._made: dict[int, tuple[ControlFlowGraph, Plan]] = {}
-        self._known: KnownPlans = {}
-
-    def remember(self, known: KnownPlans) -> None:
-        """Take plans of the graphs that are asked for next from an earlier session."""
-        self._known = known
 
     def make(self, cfg: ControlFlowGraph) -> Plan:
         """Return the plan of a graph."""
         made = self._made.get(id(cfg))
         if made is None:
-            guide = self._guide(cfg)
-            data = self._known.get(plan_name(cfg, self._whole(guide))) if self._known else None
-            known = None if data is None else cache_files.loads(data, cfg)
-            made = self._made[id(cfg)] = cfg, self._make(cfg, guide) if known is None else known
+            made = self._made[id(cfg)] = cfg, self._make(cfg, self._guide(cfg))
         return made[1]
 
     def forget(self, cfg: ControlFlowGraph) -> None:
         """Let go of the plan of a graph, which nobody asks for any more."""
         self._made.pop(id(cfg), None)
-
-    def guide(self, cfg: ControlFlowGraph) -> bytes:
-        """Return what stands for the profile that guides the plan of a graph."""
-        return guide_digest(self._whole(self._guide(cfg)))
-
-    def _whole(self, guide: RoutineGuide | None) -> RoutineGuide | None:
-        """Return what guides a plan, that of the whole program included."""
-        return guide if isinstance(guide, Mapping) else guide_numbers(guide, self.unit_flow)
 
     @cached_property
     def unit_flow(self) -> int | None:
@@ -279,14 +238,12 @@ class SchemeRun:
         slot: int | None,  # Its number among the schemes that count paths; None if it does not
         # Told of a graph whose plan is not needed any more
         forget: Callable[[ControlFlowGraph], None] | None = None,
-        # Tells what stands for the profile that guides a graph's plan
-        guide: Callable[[ControlFlowGraph], bytes] | None = None,
     ) -> None:
         self.setting = setting
         self.slot = slot
         self._graphs = graphs
         self._make = make
-        self._forget, self._guide = forget, guide
+        self._forget = forget
         self._plans: dict[int, Plan | None] = {}
 
     @property
@@ -310,11 +267,6 @@ class SchemeRun:
             self._plans[routine] = None if cfg is None or self._make is None else self._make(cfg)
         return self._plans[routine]
 
-    def guide(self, routine: int) -> bytes:
-        """Return what stands for the profile that guides a routine's plan; empty: nothing."""
-        cfg = self._graphs(routine)
-        return b"" if cfg is None or self._guide is None else self._guide(cfg)
-
     def forget(self, routine: int) -> None:
         """Let go of a routine's plan: nobody will ask for it any more."""
         plan = self._plans.pop(routine, None)
@@ -335,7 +287,5 @@ def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]
         scheme = definition(planner.setting.mode)
         make = planner.make if scheme.instruments else None
         slot = next(slots) if scheme.executes else None
-        schemes.append(
-            SchemeRun(planner.setting, graphs, make, slot, planner.forget, planner.guide)
-        )
+        schemes.append(SchemeRun(planner.setting, graphs, make, slot, planner.forget))
     return schemes
