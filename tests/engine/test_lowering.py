@@ -20,7 +20,6 @@ from simprof.profiler.plan.actions import (
     SetRegister,
 )
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
-from simprof.profiler.profiles.cache_files import dumps, loads
 from simprof.simulator.binary.program import MachineKind
 from tests.support.event_player import MASK
 from tests.support.figures import edge, named
@@ -169,41 +168,18 @@ def test_a_hashed_count_that_depends_on_the_register_ends_its_segment() -> None:
     assert edge(LINE, "A>B") == 0
 
 
-def test_what_is_kept_of_a_routine_is_placed_anew_in_each_run() -> None:
-    """Another order of the routines gives them other states and hash tables."""
+def test_routines_have_states_and_hash_tables_in_the_order_in_which_they_are_entered() -> None:
     fixed = plan_of({0: (CountConstantPath(9),)}, CounterTable.HASH)
     counted = {1: (SetRegister(0),), 0: (CountPath(0), AddRegister(1)), 2: (CountPath(0),)}
     plans = {0: fixed, 1: COUNTED, 2: plan_of(counted, CounterTable.HASH)}
-    graphs = (LINE, LINE, LINE)
 
-    def successors(lowering: Lowering, state: int) -> dict[int, list[int]]:
-        rows = lowering.memory.segment_successors(state)
-        return {key: [follows, action] for key, _, follows, action in rows}
+    def entered(*routines: int) -> tuple[list[int], dict[int, tuple[int, int]]]:
+        """Return the states in which the routines' activations begin, and the tables' owners."""
+        lowering, _ = lowering_of(plans, LINE, LINE, LINE)
+        begun = [lowering.operations(3 * routine + 1) for routine in routines]
+        return [state for ((_, _, state),) in begun], lowering.tables()
 
-    def taken(lowering: Lowering, *routines: int) -> list[list[int]]:
-        """Take the segments of routines; return what is behind each."""
-        behind = []
-        for routine in routines:
-            ((_, register, state),) = lowering.operations(3 * routine + 1)
-            for place in (3 * routine, 3 * routine + 2):
-                for code, a, b in lowering.operations(place):
-                    if code == SEGMENT:
-                        key = register + a
-                        if key not in successors(lowering, state):
-                            assert lowering.products.resolve(state, key)
-                        behind.append(successors(lowering, state)[key])
-                        state, register = behind[-1][0], b
-        return behind
-
-    first, _ = lowering_of(plans, *graphs)
-    taken(first, 0, 1, 2)
-    kept = dict(first.kept())
-    assert kept.keys() == {0, 1, 2}
-    again, _ = lowering_of(plans, *graphs)
-    again.earlier = lambda routine: loads(dumps(kept[routine]))
-    fresh, _ = lowering_of(plans, *graphs)
-    assert taken(again, 2, 0, 1) == taken(fresh, 2, 0, 1)
-    for number in range(9):
-        assert again.operations(number) == fresh.operations(number)
-    assert again.tables() == fresh.tables() == {0: (2, 0), 1: (0, 0)}
-    assert not list(again.kept()) and len(list(fresh.kept())) == 3
+    assert entered(0, 1, 2)[1] == {0: (0, 0), 1: (2, 0)}
+    states, tables = entered(2, 0, 1)
+    assert tables == {0: (2, 0), 1: (0, 0)}
+    assert states == entered(0, 1, 2)[0] and len(set(states)) == 3 and 0 not in states

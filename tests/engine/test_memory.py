@@ -7,7 +7,7 @@ import numpy as np
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import cost_words
-from simprof.profiler.engine.memory import EngineMemory, Successor
+from simprof.profiler.engine.memory import EngineMemory
 from simprof.simulator.binary.program import MachineKind
 
 
@@ -20,9 +20,8 @@ def execute(memory: EngineMemory, state: int, key: int) -> int:
 
 def test_segments_are_counted_in_tables_and_beside_them() -> None:
     rng = random.Random(41)
-    memory, whole = (EngineMemory(cost_words(MachineKind.SPARCV9), 8) for _ in range(2))
-    states, counts = memory.new_states(40), Counter[tuple[int, int]]()
-    assert whole.new_states(40) == states
+    memory = EngineMemory(cost_words(MachineKind.SPARCV9), 8)
+    states, counts = [memory.new_state() for _ in range(40)], Counter[tuple[int, int]]()
     for _ in range(4000):
         # Some states have hundreds of successors; others of the last one meet in each table
         state = states[min(int(rng.expovariate(0.2)), 38)]
@@ -37,9 +36,3 @@ def test_segments_are_counted_in_tables_and_beside_them() -> None:
     assert memory.spilled_counts(), "some have to be where no table has room"
     sources, keys = np.array(list(counts), np.int64).T
     assert memory.segment_counts(sources, keys).tolist() == list(counts.values())
-
-    at_once: dict[int, list[Successor]] = {}
-    for (state, key), count in counts.items():
-        at_once.setdefault(state, []).append((key, count, state, 0))
-    whole.insert_segments(at_once)
-    assert whole.segment_counts(sources, keys).tolist() == list(counts.values())

@@ -49,7 +49,7 @@ class Run:
         self.memory = EngineMemory(cost_words(MachineKind.SPARCV9), 8)
         self.products = Products(self.memory, keep_history=keep_history)
         self.segmentation = segment(LOOP, cuts)
-        product = RoutineProduct(lambda: (self.segmentation, {0: player_of(plan)}))
+        product = RoutineProduct(self.segmentation, {0: player_of(plan)})
         self.start = self.products.add(0, product)
         self.keys: list[int] = []
 
@@ -157,5 +157,5 @@ def test_without_history_the_same_segments_are_counted_together() -> None:
 
 @pytest.mark.parametrize(("name", "ends"), [("D>A", True), ("D>EXIT", True), ("A>B", False)])
 def test_back_edges_and_exits_end_segments_anyway(name: str, ends: bool) -> None:
-    product = RoutineProduct(lambda: (segment(LOOP, [CUT]), {}))
+    product = RoutineProduct(segment(LOOP, [CUT]), {})
     assert product.ends_anyway(edge(LOOP, name)) is ends
