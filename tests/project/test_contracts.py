@@ -137,13 +137,11 @@ UNUSED = (
     # A program whose graphs and prices are kept is neither explored nor has it code generated.
     *("simprof.profiler.recovery.exploration", "simprof.profiler.recovery.graph_builder"),
     *("simprof.profiler.recovery.jump_tables",),
-    *("simprof.profiler.code.arrangement", "simprof.profiler.code.codegen"),
-    *("simprof.profiler.code.context", "simprof.profiler.code.liveness"),
+    "simprof.profiler.code.codegen",
     # A scheme's planner is imported where its mode is asked for.
     *(f"simprof.profiler.schemes.{each}.planner" for each in ("qpt", "tpp", "kiter", "bittrace")),
     *("numba", "llvmlite", "networkx", "rich", "click.shell_completion"),
     *("unicorn", "simprof.profiler.engine.contexts"),
-    "simprof.profiler.recovery.exploration_kernel",
     *("tempfile", "shutil", "zipfile", "importlib.resources", "random"),
     *("subprocess", "concurrent.futures", "multiprocessing", "importlib.metadata", "sqlite3"),
     *(
@@ -157,6 +155,9 @@ UNUSED = (
 )
 # Nor where no scheme counts what schemes count with.
 WITHOUT_SCHEME = (
+    *("simprof.profiler.code.arrangement", "simprof.profiler.code.context"),
+    "simprof.profiler.code.liveness",
+    "simprof.profiler.recovery.exploration_kernel",
     "simprof.profiler.code.hash_routine",
     "simprof.simulator.isa.assembler",
 )
