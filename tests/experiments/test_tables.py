@@ -126,7 +126,7 @@ def test_every_table_that_simulation_can_reproduce_is_there() -> None:
 
 
 @pytest.mark.parametrize("spec", tables().values(), ids=lambda spec: spec.name)
-def test_descriptions_are_consistent(spec: TableSpec[Any]) -> None:
+def test_descriptions_are_consistent(spec: TableSpec) -> None:
     keys = [column.key for column in spec.columns]
     assert len(set(keys)) == len(keys)
     assert not spec.columns[0].numeric

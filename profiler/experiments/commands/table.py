@@ -123,7 +123,7 @@ def table_command(
     return FAILED if report.failures else 0
 
 
-def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec[Any], ...]:
+def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
     """Return the tables that are named; with `--all` those of papers, and then these."""
     from simprof.profiler.experiments.tables.catalogue import TABLES, find
 
@@ -138,9 +138,7 @@ def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec[Any], .
     return named
 
 
-def _report(
-    specs: tuple[TableSpec[Any], ...], everything: bool, chosen: dict[str, Any]
-) -> TableReport:
+def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
     from simprof.profiler.experiments.suites.suite_file import load_suite
     from simprof.profiler.experiments.tables.results import run_tables, stored_tables
     from simprof.profiler.experiments.tables.spec import View

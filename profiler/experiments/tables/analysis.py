@@ -10,18 +10,17 @@ from collections.abc import Callable
 
 from simprof.profiler.experiments.cells.cells import CellKind, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule
-from simprof.profiler.experiments.tables.columns import (
-    PROGRAM,
+from simprof.profiler.experiments.tables.expressions import (
     ColumnSpec,
     Found,
-    Quantity,
-    ResultOf,
+    column,
+    columns,
+    kept,
+    more_columns,
 )
-from simprof.profiler.experiments.tables.conditions import Between, at_least, at_most, papers
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
-from simprof.profiler.experiments.tables.table import Bars
+from simprof.profiler.experiments.tables.table import Bars, percentage
 from simprof.profiler.experiments.tables.tpp import COLD, LOOP, PATH_LIMIT
 from simprof.profiler.plan.plan import CounterTable
 
@@ -33,35 +32,32 @@ MODES = {
 TITLES = {"qpt2": "QPT2", "pp": "PP", "tpp": f"TPP({COLD:.0f},{LOOP:.0f})"}
 
 
-_PP = ResultOf("pp")
-
-
-def _seconds(need: str) -> Quantity[Found]:
-    # Recovering graphs is the same for all of them, and has a column of its own.
-    return ResultOf(need).seconds("planning") + ResultOf(need).seconds("generation")
-
-
-def _kept(table: CounterTable, of: Callable[[list[RoutineRow]], int | None]) -> Quantity[Found]:
+def _of_routines(
+    table: CounterTable, of: Callable[[list[RoutineRow]], int | None]
+) -> Callable[[Found], int | None]:
     """Return a number of the routines whose counters PP keeps in such a table."""
-    return _PP.of(
-        lambda result: of(
-            [each for each in result.routines if each.table is table and each.num_paths]
-        )
-    )
+    return lambda found: of([each for each in kept(table)(found["pp"]) if each.num_paths])
 
 
-def _columns(need: str) -> tuple[ColumnSpec[Found], ...]:
-    counters, code, routines = (
-        ResultOf(need).sizes(f"{name}_bytes") for name in ("counter", "code", "routine")
-    )
-    return (
-        columns.count(f"{need}_counter", f"{TITLES[need]}: counters", counters),
-        columns.count(f"{need}_code", f"{TITLES[need]}: code", code),
-        columns.percent(f"{need}_growth", "code growth %", 100 * code / routines),
-    )
+def _seconds(need: str) -> str:
+    # Recovering graphs is the same for all of them, and has a column of its own.
+    return f"({need}.planning + {need}.generation)"
 
 
-ANALYSIS = TableSpec[Found](
+def _columns(need: str) -> tuple[ColumnSpec, ...]:
+    return more_columns(f"""
+{need}_counter | {TITLES[need]}: counters | count | {need}.counter_bytes
+{need}_code | {TITLES[need]}: code | count | {need}.code_bytes
+{need}_growth | code growth % | percent | 100 * {need}.code_bytes / {need}.routine_bytes
+""")
+
+
+def _hashed_share(found: Found) -> float | None:
+    hashed = _of_routines(CounterTable.HASH, len)(found)
+    return percentage(hashed, len(found["pp"].routines))
+
+
+ANALYSIS = TableSpec(
     "analysis",
     "TPP section 5.1, EPP section 5.3: what instrumenting costs",
     "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling, CGO 2004, section 5.1; T. Ball "
@@ -74,68 +70,47 @@ ANALYSIS = TableSpec[Found](
     "among the routines.",
     {name: CellNeed(each, kind=CellKind.ANALYSE) for name, each in MODES.items()},
     (
-        PROGRAM,
-        columns.seconds("graphs", "graphs (s)", _PP.seconds("recovery")),
-        *(columns.seconds(f"{need}_s", f"{TITLES[need]} (s)", _seconds(need)) for need in MODES),
-        columns.factor("tpp_pp", "TPP/PP", _seconds("tpp") / _seconds("pp")),
-        *(column for need in MODES for column in _columns(need)),
-        columns.count(
-            "array_bytes",
-            "array bytes",
-            _kept(
+        *columns("graphs | graphs (s) | seconds | pp.recovery"),
+        *(column(f"{n}_s | {TITLES[n]} (s) | seconds | {_seconds(n)}") for n in MODES),
+        column(f"tpp_pp | TPP/PP | ratio | {_seconds('tpp')} / {_seconds('pp')}"),
+        *(each for need in MODES for each in _columns(need)),
+        column(
+            "array_bytes | array bytes | count",
+            _of_routines(
                 CounterTable.ARRAY,
                 lambda rows: max((each.counter_bytes for each in rows), default=None),
             ),
         ),
-        columns.count(
-            "array_paths",
-            "array paths",
-            _kept(
+        column(
+            "array_paths | array paths | count",
+            _of_routines(
                 CounterTable.ARRAY,
                 lambda rows: max((each.num_paths or 0 for each in rows), default=None),
             ),
         ),
-        columns.count(
-            "hashed_paths",
-            "hashed paths",
-            _kept(
+        column(
+            "hashed_paths | hashed paths | count",
+            _of_routines(
                 CounterTable.HASH,
                 lambda rows: min((each.num_paths or 0 for each in rows), default=None),
             ),
         ),
-        columns.percent(
-            "hashed_routines",
-            "hashed %",
-            100 * _kept(CounterTable.HASH, len) / _PP.of(lambda result: len(result.routines)),
-        ),
+        column("hashed_routines | hashed % | percent", _hashed_share),
     ),
     (
         rule(
             "TPP takes 74 % longer than PP to analyse and instrument a routine (96 % for INT, 19 % "
             "for FP).",
-            claims.mean_is("tpp_pp", papers(Between(1.19, 1.96)), others=("pp_s", "tpp_s")),
+            "paper: 1.19 <= mean(tpp_pp) <= 1.96",
         ),
         rule(
             "Hash tables limit a routine's counters to roughly 16 KB (EPP 5.3).",
-            claims.each_is("array_bytes", papers(at_most(16 << 10, " bytes"))),
+            "paper: max(array_bytes) <= 16384 bytes",
         ),
         rule(
             "Routines with more than 4000-6000 paths require hash tables (EPP 5.3).",
-            claims.statistic_is(
-                "most paths with an array",
-                max,
-                claims.column("array_paths"),
-                papers(at_most(6000)),
-                remark=lambda values: "",
-            ),
-            claims.statistic_is(
-                "fewest paths with a hash table",
-                min,
-                claims.column("hashed_paths"),
-                papers(at_least(4000)),
-                remark=lambda values: "",
-            ),
-            absent="the table has no routine with a hash table",
+            "paper: max(array_paths) <= 6000",
+            "paper: min(hashed_paths) >= 4000",
         ),
     ),
     notes=(

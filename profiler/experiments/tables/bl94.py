@@ -6,29 +6,12 @@ registers save.
 
 from __future__ import annotations
 
-from statistics import fmean, median
-
-from simprof.profiler.experiments.cells.cells import CellKind, TreeCost
+from simprof.profiler.experiments.cells.cells import CellKind
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import claims, columns, conditions
-from simprof.profiler.experiments.tables.claims import Requirement, rule
-from simprof.profiler.experiments.tables.columns import (
-    PROGRAM,
-    ColumnSpec,
-    Found,
-    Quantity,
-    ResultOf,
-)
-from simprof.profiler.experiments.tables.conditions import (
-    Between,
-    Condition,
-    above,
-    at_least,
-    at_most,
-    papers,
-)
+from simprof.profiler.experiments.tables.claims import rule
+from simprof.profiler.experiments.tables.expressions import columns
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
-from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.experiments.tables.table import Bars
 
 PAPER = "T. Ball and J. R. Larus, Optimally Profiling and Tracing Programs, TOPLAS 16(4), 1994"
 
@@ -40,43 +23,31 @@ def _folded(mode: str, kind: CellKind = CellKind.RUN, **options: object) -> Cell
 
 REDUNDANT, OPTIMAL = _folded("qpt"), _folded("qpt2")
 
-
-# -- table 1 --------------------------------------------------------------------------------------
-
-
-def _instrumenting(result: ResultOf) -> Quantity[Found]:
-    # Reading the file and recovering graphs is the same for both and counted in both.
-    return result.seconds("recovery") + result.seconds("planning") + result.seconds("generation")
-
-
-_REDUNDANT, _OPTIMAL = ResultOf("redundant"), ResultOf("optimal")
-
-TABLE1 = TableSpec[Found](
+# Reading the file and recovering graphs is the same for both and counted in both.
+TABLE1 = TableSpec(
     "bl94-table1",
     "BL94 table 1: time to instrument",
     f"{PAPER}, table 1",
     "Wall-clock seconds of this machine to recover the graphs of all routines, place counters and "
     "generate their code: in every block (redundant), on the chords of a spanning tree (optimal).",
     {"redundant": _folded("qpt", CellKind.PLAN), "optimal": _folded("qpt2", CellKind.PLAN)},
-    (
-        PROGRAM,
-        columns.seconds("redundant", "redundant (s)", _instrumenting(_REDUNDANT)),
-        columns.seconds("optimal", "optimal (s)", _instrumenting(_OPTIMAL)),
-        columns.factor(
-            "increase", "optimal/redundant", _instrumenting(_OPTIMAL) / _instrumenting(_REDUNDANT)
-        ),
-        columns.seconds("plan_redundant", "placing: redundant", _REDUNDANT.seconds("planning")),
-        columns.seconds("plan_optimal", "optimal", _OPTIMAL.seconds("planning")),
-        columns.seconds("code_redundant", "code: redundant", _REDUNDANT.seconds("generation")),
-        columns.seconds("code_optimal", "optimal", _OPTIMAL.seconds("generation")),
-    ),
+    columns("""
+redundant | redundant (s) | seconds | \
+redundant.recovery + redundant.planning + redundant.generation
+optimal | optimal (s) | seconds | optimal.recovery + optimal.planning + optimal.generation
+increase | optimal/redundant | ratio | \
+(optimal.recovery + optimal.planning + optimal.generation) / \
+(redundant.recovery + redundant.planning + redundant.generation)
+plan_redundant | placing: redundant | seconds | redundant.planning
+plan_optimal | optimal | seconds | optimal.planning
+code_redundant | code: redundant | seconds | redundant.generation
+code_optimal | optimal | seconds | optimal.generation
+"""),
     (
         rule(
             "Instrumenting for optimal profiling is slightly (22-38 %) slower than for redundant "
             "profiling.",
-            claims.mean_is(
-                "increase", papers(Between(1.22, 1.38)), others=("redundant", "optimal")
-            ),
+            "paper: 1.22 <= mean(increase) <= 1.38",
         ),
     ),
     notes=(
@@ -87,67 +58,33 @@ TABLE1 = TableSpec[Found](
     bars=Bars(("redundant", "optimal"), "seconds to instrument"),
     compared=("increase",),
 )
-
-
-# -- table 2 --------------------------------------------------------------------------------------
-
-
-def _sums(name: str) -> tuple[Quantity[Found], Quantity[Found]]:
-    """Return the sums of a figure over all routines of the file, and over the program's own."""
-    plan = ResultOf("plan")
-    return plan.total(name), plan.total(name, columns.own_routines)
-
-
-_EDGES, _OWN_EDGES = _sums("placed_edges")
-_PROFILED, _OWN_PROFILED = _sums("instrumented_edges")
-_NO_JUMP, _OWN_NO_JUMP = _sums("no_jump_edges")
-
-PAPERS_EDGES = papers(Between(39.0, 46.0, " %"))  # Those with counters in table 2
-
-
-def _width(table: ReportTable) -> Condition | None:
-    shares = table.values("profiled_share")
-    width = max(shares) - min(shares) if shares else None
-    bound = papers(at_most(PAPERS_EDGES.high - PAPERS_EDGES.low, " %"))
-    return conditions.value_is("width of the range", width, bound, behind=len(shares))
-
-
-TABLE2 = TableSpec[Found](
+TABLE2 = TableSpec(
     "bl94-table2",
     "BL94 table 2: edges with counters",
     f"{PAPER}, table 2",
     "Edges of all routines, run or not; those with a counter; those of them whose code needs no "
     "unconditional jump.",
     {"plan": _folded("qpt2", CellKind.PLAN)},
-    (
-        PROGRAM,
-        columns.count("edges", "edges", _EDGES),
-        columns.count("profiled", "profiled", _PROFILED),
-        columns.percent("profiled_share", "% of edges", 100 * _PROFILED / _EDGES),
-        columns.count("no_jump", "no jump", _NO_JUMP),
-        columns.percent("no_jump_share", "% of profiled", 100 * _NO_JUMP / _PROFILED),
-        columns.factor("density", "edges/block", _EDGES / _sums("placed_blocks")[0]),
-        columns.percent("own_share", "own: % of edges", 100 * _OWN_PROFILED / _OWN_EDGES),
-        columns.percent(
-            "own_no_jump_share",
-            "own: % of profiled without jump",
-            100 * _OWN_NO_JUMP / _OWN_PROFILED,
-        ),
-    ),
+    columns("""
+edges | edges | count | plan.all.placed_edges
+profiled | profiled | count | plan.all.instrumented_edges
+profiled_share | % of edges | percent | 100 * plan.all.instrumented_edges / plan.all.placed_edges
+no_jump | no jump | count | plan.all.no_jump_edges
+no_jump_share | % of profiled | percent | 100 * plan.all.no_jump_edges / plan.all.instrumented_edges
+density | edges/block | ratio | plan.all.placed_edges / plan.all.placed_blocks
+own_share | own: % of edges | percent | 100 * plan.own.instrumented_edges / plan.own.placed_edges
+own_no_jump_share | own: % of profiled without jump | percent | \
+100 * plan.own.no_jump_edges / plan.own.instrumented_edges
+"""),
     (
         rule(
             "The share of edges that are profiled is in the narrow range of 39-46 %.",
-            claims.mean_is("profiled_share", PAPERS_EDGES, others=("density",)),
-            _width,
+            "paper: 39 <= mean(profiled_share) <= 46 %",
+            "paper: width of the range: max(profiled_share) - min(profiled_share) <= 7 %",
         ),
         rule(
             "Less than half of the profiled edges need an unconditional jump.",
-            claims.count_is(
-                "programs have more than 50 % of edges without a jump",
-                claims.every,
-                claims.column("no_jump_share", others=("profiled", "no_jump")),
-                papers(above(50, " %")),
-            ),
+            "paper: count(no_jump_share > 50) >= all",
         ),
     ),
     notes=(
@@ -161,24 +98,15 @@ TABLE2 = TableSpec[Found](
 )
 
 
-# -- table 3 --------------------------------------------------------------------------------------
-
-
-def _bytes(need: str, size: str = "trace_bits") -> Quantity[Found]:
-    return ResultOf(need).of(lambda result: (result.sizes[size] + 7) // 8)
+def _bytes(result: str, size: str = "trace_bits") -> str:
+    return f"({result}.{size} + 7) // 8"
 
 
 # AE's first way: the outcome of every conditional branch, a byte each: the tokens of `bits`
-_OLD = ResultOf("bits").of(lambda result: result.counts.get("trace_tokens", 0))
-_NEW, _BITS = _bytes("witness"), _bytes("bits")
+_OLD, _NEW = "(bits.trace_tokens or 0)", _bytes("witness")
 _ADDRESSES = _bytes("witness_addresses", "address_bits")
 
-
-def _times_faster(old: str, new: str) -> Quantity[Found]:
-    return ResultOf(old).instructions / ResultOf(new).instructions
-
-
-TABLE3 = TableSpec[Found](
+TABLE3 = TableSpec(
     "bl94-table3",
     "BL94 table 3: traces of every conditional (old) and of witnesses (new)",
     f"{PAPER}, table 3",
@@ -194,62 +122,43 @@ TABLE3 = TableSpec[Found](
         "witness_addresses": CellNeed(setting("witness", addresses=True)),
         "bytes_addresses": CellNeed(setting("bytes", addresses=True)),
     },
-    (
-        PROGRAM,
-        columns.total("old", "old (bytes)", _OLD),
-        columns.total("new", "new (bytes)", _NEW),
-        columns.decimal("old_new", "old/new", _OLD / _NEW, quotient=True),
-        columns.total("fewest", "fewest (bytes)", _bytes("witness", "minimal_trace_bits")),
-        columns.total("bit", "bits (bytes)", _BITS),
-        columns.decimal("new_bit", "new/bits", _NEW / _BITS, quotient=True),
-        columns.total("addresses", "addresses (bytes)", _ADDRESSES),
-        columns.factor("file_ratio", "file old/new", (_OLD + _ADDRESSES) / (_NEW + _ADDRESSES)),
-        columns.of_overhead("bits", "bits %", key="bits_overhead"),
-        columns.of_overhead("witness", "witness %", key="witness_overhead"),
-        columns.of_overhead("bytes", "bytes %"),
-        columns.of_overhead("witness_addresses", "witness + addresses %"),
-        columns.of_overhead("bytes_addresses", "bytes + addresses %"),
-        columns.factor(
-            "run_ratio", "run old/new", _times_faster("bytes_addresses", "witness_addresses")
-        ),
-        columns.factor("run_old_new", "alone: run old/new", _times_faster("bytes", "witness")),
-    ),
+    columns(f"""
+old | old (bytes) | count! | {_OLD}
+new | new (bytes) | count! | {_NEW}
+old_new | old/new | quotient | {_OLD} / ({_NEW})
+fewest | fewest (bytes) | count! | {_bytes("witness", "minimal_trace_bits")}
+bit | bits (bytes) | count! | {_bytes("bits")}
+new_bit | new/bits | quotient | ({_NEW}) / ({_bytes("bits")})
+addresses | addresses (bytes) | count! | {_ADDRESSES}
+file_ratio | file old/new | ratio | ({_OLD} + {_ADDRESSES}) / ({_NEW} + {_ADDRESSES})
+bits_overhead | bits % | percent | bits.overhead
+witness_overhead | witness % | percent | witness.overhead
+bytes | bytes % | percent | bytes.overhead
+witness_addresses | witness + addresses % | percent | witness_addresses.overhead
+bytes_addresses | bytes + addresses % | percent | bytes_addresses.overhead
+run_ratio | run old/new | ratio | bytes_addresses.instructions / witness_addresses.instructions
+run_old_new | alone: run old/new | ratio | bytes.instructions / witness.instructions
+"""),
     (
         rule(
             "Witness placement makes traces smaller: 1.2 to 3.0 times.",
-            claims.mean_is("old_new", papers(Between(1.2, 3)), others=("old", "new", "fewest")),
-            claims.each_is("old_new", papers(at_least(1)), others=("old", "new", "fewest")),
+            "paper: 1.2 <= mean(old_new) <= 3",
+            "paper: min(old_new) >= 1",
         ),
         rule(
             "Bit tracing makes traces 3-7 times smaller than witnesses of a byte and more.",
-            claims.mean_is("new_bit", papers(Between(3, 7)), others=("new", "bit")),
+            "paper: 3 <= mean(new_bit) <= 7",
         ),
         rule(
             "Files with data addresses become 1.0 to 1.3 times smaller.",
-            claims.mean_is(
-                "file_ratio", papers(Between(1, 1.3)), others=("old", "new", "addresses")
-            ),
-            claims.count_is(
-                "programs have smaller files",
-                claims.most,
-                claims.column("file_ratio", others=("old", "new", "addresses")),
-                above(1),
-            ),
+            "paper: 1 <= mean(file_ratio) <= 1.3",
+            "ours: count(file_ratio > 1) >= most",
         ),
         rule(
             "Recording witnesses runs up to 1.2 times faster than recording every conditional (0.9 "
             "to 1.2).",
-            claims.mean_is(
-                "run_ratio",
-                papers(Between(0.9, 1.2)),
-                others=("bytes_addresses", "witness_addresses"),
-            ),
-            claims.count_is(
-                "programs run faster",
-                claims.most,
-                claims.column("run_ratio", others=("bytes_addresses", "witness_addresses")),
-                above(1),
-            ),
+            "paper: 0.9 <= mean(run_ratio) <= 1.2",
+            "ours: count(run_ratio > 1) >= most",
         ),
     ),
     notes=(
@@ -261,45 +170,7 @@ TABLE3 = TableSpec[Found](
     bars=Bars(("old_new", "new_bit"), "times smaller", baseline=1.0),
     compared=("old_new", "file_ratio", "run_ratio"),
 )
-
-
-# -- graph 1 --------------------------------------------------------------------------------------
-
-
-def _overheads(table: ReportTable) -> list[tuple[str, float, float]]:
-    """Return the programs whose redundant profiling costs anything, with both normalised times."""
-    return [row for row in claims.pairs(table, "redundant", "optimal") if row[1] > 1]
-
-
-def _overhead_left(table: ReportTable) -> Condition | None:
-    both = _overheads(table)
-    left = [claims.ProgramNumber(name, (two - 1) / (one - 1)) for name, one, two in both]
-    before = conditions.extremes((100 * (one - 1) for _, one, _ in both), " %")
-    after = conditions.extremes((100 * (two - 1) for _, _, two in both), " %")
-    return conditions.value_is(
-        "mean of optimal by redundant overhead",
-        fmean(part.value for part in left) if left else None,
-        at_most(0.75),
-        remark=f"overheads of {before} become {after}",
-        parts=claims.members(left, at_most(0.75)),
-    )
-
-
-def _no_more_overhead(table: ReportTable) -> Condition | None:
-    both = ((name, two, one) for name, one, two in _overheads(table))
-    lower = claims.ordered(both, at_most, ("optimal", "redundant"))
-    return conditions.count_of(lower, "programs have no more overhead", len(lower))
-
-
-def _counted(need: str) -> Quantity[Found]:
-    return ResultOf(need).counts("edge_increments")
-
-
-def _each(need: str, title: str) -> ColumnSpec[Found]:
-    return columns.factor(f"{need}_each", title, ResultOf(need).added / _counted(need))
-
-
-GRAPH1 = TableSpec[Found](
+GRAPH1 = TableSpec(
     "bl94-graph1",
     "BL94 graph 1: normalised times of profiling",
     f"{PAPER}, graph 1",
@@ -314,39 +185,27 @@ GRAPH1 = TableSpec[Found](
         "saved": _folded("qpt", registers="saved"),
         "pixie": _folded("qpt", registers="stolen"),
     },
-    (
-        PROGRAM,
-        columns.of_normalised("redundant", "redundant"),
-        columns.of_normalised("optimal", "optimal"),
-        columns.of_normalised("saved", "saved"),
-        columns.of_normalised("pixie", "pixie"),
-        _each("redundant", "inst/counter"),
-        _each("saved", "saved"),
-        _each("pixie", "pixie"),
-    ),
+    columns("""
+redundant | redundant | ratio | redundant.instructions / redundant.base
+optimal | optimal | ratio | optimal.instructions / optimal.base
+saved | saved | ratio | saved.instructions / saved.base
+pixie | pixie | ratio | pixie.instructions / pixie.base
+redundant_each | inst/counter | ratio | redundant.added / redundant.edge_increments
+saved_each | saved | ratio | saved.added / saved.edge_increments
+pixie_each | pixie | ratio | pixie.added / pixie.edge_increments
+"""),
     (
         rule(
             "Optimal profiling reduces overhead dramatically, from 10-225 % to 5-91 %.",
-            _overhead_left,
-            _no_more_overhead,
+            "ours: optimal by redundant overhead: "
+            "mean((optimal - 1) / (redundant - 1), redundant > 1) <= 0.75",
+            "paper: count(optimal <= redundant, redundant > 1) >= all",
         ),
         rule(
             "Pixie, with 6 instructions a block and not 11, lies between optimal profiling and "
             "redundant profiling that saves its registers.",
-            claims.count_ordered(
-                "programs run longer than under optimal profiling",
-                claims.every,
-                "optimal",
-                at_most,
-                "pixie",
-            ),
-            claims.count_ordered(
-                "programs run shorter than with every register saved",
-                claims.every,
-                "pixie",
-                at_most,
-                "saved",
-            ),
+            "paper: count(optimal <= pixie) >= all",
+            "paper: count(pixie <= saved) >= all",
         ),
     ),
     notes=(
@@ -358,102 +217,44 @@ GRAPH1 = TableSpec[Found](
 )
 
 
-# -- graphs 2 and 3 -------------------------------------------------------------------------------
-
-INCREMENT = 5  # Instructions of a counter increment, one for a jump: what graphs 2 and 3 assume
-
-
-def _reduction(need: str) -> Quantity[Found]:
+def _reduction(need: str) -> str:
     """Return (5 * blocks) / (5 * increments + jumps), as the caption of graph 2 has it."""
-    instrumentation = INCREMENT * _counted(need) + ResultOf(need).counts("jumps")
-    return INCREMENT * _counted("redundant") / instrumentation
+    return f"5 * redundant.edge_increments / (5 * {need}.edge_increments + {need}.jumps)"
 
 
-def _greatest(table: ReportTable) -> Condition | None:
-    rows = sorted(claims.pairs(table, "redundant", "increments"), key=lambda row: row[1])
-    size = len(rows) // 2
-    if not size:
-        return None
-    less, more = rows[:size], rows[len(rows) - size :]
-    low, high = (median(row[2] for row in part) for part in (less, more))
-    parts = [
-        *(
-            conditions.member(name, x, at_least(low), more="in the half with more")
-            for name, _, x in more
-        ),
-        *(
-            conditions.member(name, x, at_most(high), more="in the half with less")
-            for name, _, x in less
-        ),
-    ]
-    return claims.differs(
-        ("median reduction of increments in the half with more overhead", high),
-        at_least,
-        ("that in the half with less", low),
-        parts=parts,
-    )
-
-
-GRAPH2 = TableSpec[Found](
+GRAPH2 = TableSpec(
     "bl94-graph2",
     "BL94 graph 2: reduction of increments and of instrumentation",
     f"{PAPER}, graph 2",
     "Redundant by optimal: counter increments; instructions at 5 an increment and 1 a jump, as "
     "the paper counts. Inst/block: instructions of a dynamic block.",
     {"redundant": REDUNDANT, "optimal": OPTIMAL},
-    (
-        PROGRAM,
-        columns.decimal("block", "inst/block", ResultOf("redundant").base / _counted("redundant")),
-        columns.factor("increments", "increments", _counted("redundant") / _counted("optimal")),
-        columns.factor("instructions", "instructions", _reduction("optimal")),
-        columns.of_normalised("redundant", "redundant time"),
-    ),
+    columns(f"""
+block | inst/block | decimal | redundant.base / redundant.edge_increments
+increments | increments | ratio | redundant.edge_increments / optimal.edge_increments
+instructions | instructions | ratio | {_reduction("optimal")}
+redundant | redundant time | ratio | redundant.instructions / redundant.base
+"""),
     (
         rule(
             "The reduction in instructions is in general less than in increments, for edges may "
             "need jumps.",
-            claims.count_ordered(
-                "programs reduce instructions no more than increments",
-                claims.most,
-                "instructions",
-                at_most,
-                "increments",
-            ),
+            "paper: count(instructions <= increments) >= most",
         ),
         rule(
             "For the four C programs increments are reduced by a factor of 3-4, instructions by "
             "2-3.",
-            *(
-                claims.mean_is(
-                    key,
-                    papers(Between(low, high)),
-                    what=f"mean reduction of {key} (INT)",
-                    group="INT",
-                    others=("block",),
-                )
-                for key, low, high in (("increments", 3, 4), ("instructions", 2, 3))
-            ),
+            "paper: 3 <= mean(increments, INT) <= 4",
+            "paper: 2 <= mean(instructions, INT) <= 3",
         ),
         rule(
             "The greatest improvements are in programs whose profiling overhead is largest.",
-            _greatest,
-            absent="the table has results of fewer than two programs",
+            "paper: median(increments, upper(redundant)) >= median(increments, lower(redundant))",
         ),
     ),
     bars=Bars(("increments", "instructions"), "times fewer", baseline=1.0),
 )
-
-
-def _little_improvement(key: str) -> Requirement:
-    return claims.statistic_is(
-        "mean improvement",
-        fmean,
-        claims.combined("edge", key, lambda edge, other: percentage(other - edge, edge)),
-        at_most(5, " %"),
-    )
-
-
-GRAPH3 = TableSpec[Found](
+GRAPH3 = TableSpec(
     "bl94-graph3",
     "BL94 graph 3: placements of counters",
     f"{PAPER}, graph 3",
@@ -467,42 +268,30 @@ GRAPH3 = TableSpec[Found](
         "vertex": _folded("qpt", placement="vertex-optimal"),
         "mixed": _folded("qpt", placement="mixed"),
     },
-    (
-        PROGRAM,
-        columns.factor("edge", "Eprof(Ecnt)", _reduction("edge")),
-        columns.factor("edge_heuristic", "Vprof(Ecnt)", _reduction("edge_heuristic")),
-        columns.factor("vertex", "Vprof(Vcnt)", _reduction("vertex")),
-        columns.factor("mixed", "Eprof(Mcnt)", _reduction("mixed")),
-    ),
+    columns(f"""
+edge | Eprof(Ecnt) | ratio | {_reduction("edge")}
+edge_heuristic | Vprof(Ecnt) | ratio | {_reduction("edge_heuristic")}
+vertex | Vprof(Vcnt) | ratio | {_reduction("vertex")}
+mixed | Eprof(Mcnt) | ratio | {_reduction("mixed")}
+"""),
     (
         rule(
             "Eprof(Ecnt) is superior to Vprof(Vcnt) for all programs.",
-            claims.count_ordered("programs", claims.every, "edge", at_least, "vertex"),
+            "paper: count(edge >= vertex) >= all",
         ),
         rule(
             "The heuristic for Vprof(Ecnt) yields almost no improvement over Eprof(Ecnt).",
-            _little_improvement("edge_heuristic"),
+            "ours: mean improvement: mean(100 * (edge_heuristic - edge) / edge) <= 5 %",
         ),
         rule(
             "Mixed placements provide little benefit over edge placements (Samples, section 3).",
-            _little_improvement("mixed"),
+            "ours: mean improvement: mean(100 * (mixed - edge) / edge) <= 5 %",
         ),
     ),
     bars=Bars(("edge", "edge_heuristic", "vertex", "mixed"), "times fewer", baseline=1.0),
 )
-
-
-# -- graphs 4 and 5 -------------------------------------------------------------------------------
-
-
-def _tree(name: str, title: str) -> ColumnSpec[dict[str, TreeCost]]:
-    """Return the column of redundant increments by those of a spanning tree."""
-    return columns.factor(
-        name, title, lambda trees: ratio(trees["redundant"].increments, trees[name].increments)
-    )
-
-
-GRAPH4 = TableSpec[dict[str, TreeCost]](
+# A column shows redundant increments by those of a spanning tree.
+GRAPH4 = TableSpec(
     "bl94-graph4",
     "BL94 graph 4: heuristic and exact weights, greatest and least spanning trees",
     f"{PAPER}, graph 4",
@@ -510,48 +299,30 @@ GRAPH4 = TableSpec[dict[str, TreeCost]](
     "weights are the edge counts of the same run. Post-order: Goldberg's weights (7.1.4, without "
     "numbers).",
     {"optimal": OPTIMAL},
-    (
-        PROGRAM,
-        _tree("heuristic-max", "Heuristic-Max"),
-        _tree("heuristic-min", "Heuristic-Min"),
-        _tree("exact-max", "Exact-Max"),
-        _tree("exact-min", "Exact-Min"),
-        _tree("postorder-max", "Post-order-Max"),
-    ),
+    columns("""
+heuristic-max | Heuristic-Max | ratio | redundant.increments / heuristic_max.increments
+heuristic-min | Heuristic-Min | ratio | redundant.increments / heuristic_min.increments
+exact-max | Exact-Max | ratio | redundant.increments / exact_max.increments
+exact-min | Exact-Min | ratio | redundant.increments / exact_min.increments
+postorder-max | Post-order-Max | ratio | redundant.increments / postorder_max.increments
+"""),
     (
         rule(
             "Heuristic-Max always produces a greater reduction than Heuristic-Min.",
-            claims.count_ordered("programs", claims.every, "heuristic-max", above, "heuristic-min"),
+            "paper: count(heuristic_max > heuristic_min) >= all",
         ),
         rule(
             "Heuristic weights reduce increments usually little less than exact ones (1-34 %).",
-            claims.statistic_is(
-                "median of what is reduced less",
-                median,
-                claims.combined(
-                    "exact-max", "heuristic-max", lambda one, two: 100 * (1 - two / one)
-                ),
-                papers(at_most(34, " %")),
-            ),
+            "paper: median of what is reduced less: "
+            "median(100 * (1 - heuristic_max / exact_max)) <= 34 %",
         ),
         rule(
             "The reduction varies greatly with the spanning tree.",
-            claims.statistic_is(
-                "median of Exact-Max by Exact-Min",
-                median,
-                claims.combined("exact-max", "exact-min", ratio),
-                at_least(1.5),
-            ),
+            "ours: median(exact_max / exact_min) >= 1.5",
         ),
         rule(
             "Goldberg's post-order weights will not always lead to the best placement (7.1.4).",
-            claims.count_ordered(
-                "programs are reduced more by the heuristic",
-                claims.some,
-                "heuristic-max",
-                above,
-                "postorder-max",
-            ),
+            "paper: count(heuristic_max > postorder_max) >= 1",
         ),
     ),
     notes=(
@@ -563,56 +334,30 @@ GRAPH4 = TableSpec[dict[str, TreeCost]](
     ),
     rows=lambda program, found: (dict(found["optimal"].trees),),
 )
-GRAPH5 = TableSpec[Found](
+GRAPH5 = TableSpec(
     "bl94-graph5",
     "BL94 graph 5: normalised times with heuristic and exact weights",
     f"{PAPER}, graph 5",
     "Instructions of the profiled run by those of the run without profiling; counters on the "
     "chords of a greatest spanning tree.",
     {"heuristic": OPTIMAL, "exact": _folded("qpt2", weights="exact")},
-    (
-        PROGRAM,
-        columns.of_normalised("heuristic", "heuristic"),
-        columns.of_normalised("exact", "exact"),
-    ),
+    columns("""
+heuristic | heuristic | ratio | heuristic.instructions / heuristic.base
+exact | exact | ratio | exact.instructions / exact.base
+"""),
     (
         rule(
             "With exact weights programs run as fast or faster, but one (fpppp).",
-            claims.count_ordered("programs", claims.all_but_one, "exact", at_most, "heuristic"),
+            "paper: count(exact <= heuristic) >= all_but_one",
         ),
         rule(
             "Exceptions are due to cache behaviour: without caches, as here, there are none.",
-            claims.count_ordered("programs", claims.every, "exact", at_most, "heuristic"),
+            "paper: count(exact <= heuristic) >= all",
         ),
     ),
     bars=Bars(("heuristic", "exact"), "times the base instructions", baseline=1.0),
 )
-
-
-# -- section 6.3 ----------------------------------------------------------------------------------
-
-
-_SAVED, _SCAVENGED = ResultOf("saved"), ResultOf("scavenged")
-
-
-def _less(result: ResultOf) -> Quantity[Found]:
-    """Return by how many percent the added instructions are fewer."""
-    return 100 * (_SAVED.added - result.added) / _SAVED.added
-
-
-def _greatest_saving(table: ReportTable) -> Condition | None:
-    parts = claims.column("less", others=("saved", "scavenged"))(table)
-    return conditions.value_is(
-        "greatest reduction",
-        max(part.value for part in parts) if parts else None,
-        papers(Between(6, 21, " %")),
-        remark=conditions.extremes((part.value for part in parts), " %"),
-        # many may have little effect: on the wrong side are only those with too much
-        parts=claims.members(parts, papers(at_most(21, " %"))),
-    )
-
-
-REGISTERS = TableSpec[Found](
+REGISTERS = TableSpec(
     "bl94-registers",
     "BL94 section 6.3: register scavenging",
     f"{PAPER}, section 6.3",
@@ -625,24 +370,20 @@ REGISTERS = TableSpec[Found](
         "scavenged": _folded("qpt2", registers="scavenged"),
         "live": OPTIMAL,
     },
-    (
-        PROGRAM,
-        columns.of_overhead("saved", "saved %"),
-        columns.of_overhead("scavenged", "scavenged %"),
-        columns.of_overhead("live", "liveness %"),
-        columns.percent("less", "scavenging: less overhead %", _less(_SCAVENGED)),
-        columns.percent(
-            "less_run",
-            "less run %",
-            100 * (_SAVED.instructions - _SCAVENGED.instructions) / _SAVED.instructions,
-        ),
-        columns.percent("less_live", "liveness: less overhead %", _less(ResultOf("live"))),
-    ),
+    columns("""
+saved | saved % | percent | saved.overhead
+scavenged | scavenged % | percent | scavenged.overhead
+live | liveness % | percent | live.overhead
+less | scavenging: less overhead % | percent | 100 * (saved.added - scavenged.added) / saved.added
+less_run | less run % | percent | \
+100 * (saved.instructions - scavenged.instructions) / saved.instructions
+less_live | liveness: less overhead % | percent | 100 * (saved.added - live.added) / saved.added
+"""),
     (
         rule(
             "Register scavenging has little effect on the overhead of many programs, and reduces "
             "that of others by a few percent or by 6-21 %.",
-            _greatest_saving,
+            "paper: 6 <= max(less) <= 21 %",
         ),
     ),
     notes=(

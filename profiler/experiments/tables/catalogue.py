@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
 
 from simprof.profiler.experiments.tables import (
     analysis,
@@ -27,10 +26,10 @@ from simprof.simulator.errors import UsageError
 _PAPERS = (epp, tpp, tpp_text, analysis, bl94, kiter)
 _ALL = (*chain.from_iterable(each.TABLES for each in _PAPERS), others.CS6120)
 # Those of papers, by name.
-TABLES: Mapping[str, TableSpec[Any]] = MappingProxyType({spec.name: spec for spec in _ALL})
+TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in _ALL})
 
 
-def tables() -> Mapping[str, TableSpec[Any]]:
+def tables() -> Mapping[str, TableSpec]:
     """Return all tables by name: those of papers, then others."""
     more = (
         others.overheads(),
@@ -46,7 +45,7 @@ def tables() -> Mapping[str, TableSpec[Any]]:
     return {**TABLES, **{spec.name: spec for spec in more}}
 
 
-def find(names: Iterable[str]) -> tuple[TableSpec[Any], ...]:
+def find(names: Iterable[str]) -> tuple[TableSpec, ...]:
     """Return tables by their names, each once; raises UsageError if there is no such table."""
     known = tables()
     chosen = {}

@@ -1,22 +1,41 @@
-"""Rules: what must hold of a finished table for a claim of a paper to hold.
+"""Claims of papers, judged by a finished table.
 
-A `Rule` is a claim with its requirements. A requirement makes a condition (`conditions.Condition`)
-of a table, or None where the table has no numbers for it, and then the claim cannot be judged.
-Verdict, figure, rule and reason are all made of conditions; a reason names rows of the table and
-says nothing that the table does not.
+A claim is its text and its conditions. A condition says whose bound it is (`paper`, `ours`), what
+its number is called where it is put together of several, and what must hold of the table:
 
-- Most requirements are about one number of each program (`Series`): a column (`column`), or
-  something of two columns (`combined`). `mean_is`, `each_is`, `statistic_is` bound
-  their mean, the furthest of them, or another statistic; `count_is` counts programs within bounds.
-- Others compare two columns (`means_differ`, `count_ordered`) or groups of programs
-  (`compare_groups`).
+    paper: mean(pp_qpt2) < 3
+    ours: median(pp_qpt2, hashed < 2) <= 1.5
+    paper: 39 <= mean(profiled_share) <= 46 %
+    paper: INT(pp) > FP(pp) %
+    paper: count(optimal <= pixie) >= all
+    ours: TPP(5,15)'s overhead by PP's: mean(t515) / mean(pp) <= 0.65
+
+Names are keys of columns, and stand for a row's number in them (`expressions`). Statistics are
+over the rows that have all numbers, and of these over those of a group (`INT`, `FP`) or as the
+second argument says:
+
+- `mean`, `median`: programs that stand in for one original count once; `min`, `max`: each row.
+  `INT(x)`, `FP(x)`: the mean of a group of two programs or more
+- `count`: rows for which a comparison holds; its bound is a number of rows, or a part of them, as
+  `all`, `all_but_one`, `most`, 3/4 (one at least)
+- `paper(x)`: x of the paper's own table; `upper(x)`, `lower(x)`: whether a row is in the half with
+  more, with less; `least(x, y)`, `greatest(x, y)`; `positive(x)`: None
+  for a row where it is not
+
+A reason names the rows on the wrong side, and says nothing that the table does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from statistics import fmean
-from typing import NamedTuple
+import ast
+import copy
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache, partial
+from statistics import fmean, median
+from typing import Any
 
 from msgspec import Struct
 
@@ -25,15 +44,15 @@ from simprof.profiler.experiments.tables.conditions import (
     Bound,
     Condition,
     Member,
-    above,
-    below,
+    Relation,
+    Whose,
+    apart,
     count_of,
     extremes,
     member,
     number,
-    papers,
-    value_is,
 )
+from simprof.profiler.experiments.tables.expressions import evaluate, names, parsed, spelled
 from simprof.profiler.experiments.tables.table import (
     FEWEST,
     Claim,
@@ -42,60 +61,66 @@ from simprof.profiler.experiments.tables.table import (
     Verdict,
     as_float,
     once,
+    published,
 )
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
 NO_PROGRAMS = "the table has no result of a program that this is about"
 
 Requirement = Callable[[ReportTable], Condition | None]
-# A rule, or a function where words of a claim depend on the table.
-Judge = Callable[[ReportTable], Claim]
-
-
-class Rule(Struct, frozen=True):
-    """A claim that holds if all requirements are met."""
-
-    text: str  # The claim, in our words, with the paper's figure
-    requirements: tuple[Requirement, ...]  # (): it cannot be tested here
-    absent: str  # Why it is not testable where a requirement has no numbers
-    # Returns why it is not testable by a table though there are numbers; "" where it is.
-    beyond: Callable[[ReportTable], str] = lambda _: ""
-
-    def __call__(self, table: ReportTable) -> Claim:
-        """Return the claim with what a table says about it."""
-        if reason := self.beyond(table):
-            return Claim(self.text, Verdict.UNTESTABLE, reason)
-        return judge(self.text, *(each(table) for each in self.requirements), absent=self.absent)
-
-
-def rule(text: str, *requirements: Requirement, absent: str = NO_PROGRAMS) -> Rule:
-    """Return a rule (see `Rule`)."""
-    return Rule(text, requirements, absent)
-
 
 # Percent of hashed increments: "little" holds for EPP's compress, li, ijpeg, swim and turb3d.
 LITTLE = 2.0
 HASHED = "hashed"  # Key of the column with PP's share of hashed increments, in percent
+GROUPS = ("INT", "FP")
+ROUTINE = "routine"  # Key of the column that tells rows of one program apart
 
 
-def of_hashing(text: str, *requirements: Requirement, absent: str = NO_PROGRAMS) -> Rule:
-    """Return the rule of a claim about hash tables: programs that use hardly any test nothing."""
+class Rule(Struct, frozen=True):
+    """A claim that holds if all its conditions do."""
 
-    def beyond(table: ReportTable) -> str:
-        mean = table.mean(HASHED)
-        if mean is None or mean >= LITTLE:
-            return ""
-        return (
-            f"it is about hash tables, and these programs hash {number(mean)} % of PP's increments "
-            f"on average (under {number(LITTLE)} %)"
+    text: str  # The claim, in our words, with the paper's figure
+    conditions: tuple[str | Requirement, ...]  # (): it cannot be tested here
+    reason: str = ""  # Why not
+    # Whether it is about hash tables: programs that use hardly any test nothing.
+    of_hashing: bool = False
+
+    def __call__(self, table: ReportTable) -> Claim:
+        """Return the claim with what a table says about it."""
+        reason = self.reason or (_hardly_hashed(table) if self.of_hashing else "")
+        if reason:
+            return Claim(self.text, Verdict.UNTESTABLE, reason)
+        made = (
+            requirement(each)(table) if isinstance(each, str) else each(table)
+            for each in self.conditions
         )
+        by_group = any(re.search(r"\bFP\(", str(each)) for each in self.conditions)
+        return judge(self.text, *made, absent=NO_GROUPS if by_group else NO_PROGRAMS)
 
-    return Rule(text, requirements, absent, beyond)
+
+def rule(text: str, *conditions: str | Requirement) -> Rule:
+    """Return a rule (see `Rule`)."""
+    return Rule(text, conditions)
+
+
+def of_hashing(text: str, *conditions: str | Requirement) -> Rule:
+    """Return the rule of a claim about hash tables."""
+    return Rule(text, conditions, of_hashing=True)
 
 
 def untestable(text: str, reason: str) -> Rule:
     """Return the rule of a claim that no table here can test."""
     return Rule(text, (), reason)
+
+
+def _hardly_hashed(table: ReportTable) -> str:
+    mean = table.mean(HASHED)
+    if mean is None or mean >= LITTLE:
+        return ""
+    return (
+        f"it is about hash tables, and these programs hash {number(mean)} % of PP's increments "
+        f"on average (under {number(LITTLE)} %)"
+    )
 
 
 def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -> Claim:
@@ -125,338 +150,317 @@ def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -
     )
 
 
-# -- rows -----------------------------------------------------------------------------------------
-
-
-class ProgramNumber(NamedTuple):
-    """A program's number."""
-
-    name: str
-    value: float
-    more: str = ""  # Further numbers of it
-    program: str = ""  # Its program, where `name` says more than that
-
-
-Expression = Callable[[float, float], float | None]
-Series = Callable[[ReportTable], list[ProgramNumber]]
+# -- numbers of a table ---------------------------------------------------------------------------
 
 
 def value(table: ReportTable, row: TableRow, key: str) -> float | None:
-    """Return a number of a row."""
-    found = row.values[table.index(key)]
+    """Return a number of a row; a hyphen in a key may be an underscore."""
+    positions = {column.key: position for position, column in enumerate(table.columns)}
+    found = row.values[positions[spelled(key, positions)]]
     return as_float(found) if isinstance(found, int | float) else None
 
 
-def beside(table: ReportTable, row: TableRow, keys: Iterable[str]) -> str:
-    """Return numbers of a row with their columns' titles: "inst/inc 15.2, hashed % 3"."""
-    titles = {column.key: column.title for column in table.columns}
-    return ", ".join(f"{titles[key]} {number(value(table, row, key))}" for key in keys)
+def _of_routines(table: ReportTable) -> bool:
+    return any(column.key == ROUTINE for column in table.columns)
 
 
-def pairs(
-    table: ReportTable, first: str, second: str, group: str = ""
-) -> list[tuple[str, float, float]]:
-    """Return (program, a, b) of rows (of `group` only) that have both numbers."""
-    found = []
-    for row in table.judged:
-        one, two = value(table, row, first), value(table, row, second)
-        if one is not None and two is not None and group in ("", row.group):
-            found.append((str(row.values[0]), one, two))
-    return found
+def rows(table: ReportTable) -> Sequence[TableRow]:
+    """Return the rows that claims are about: a routine that several programs have is one."""
+    if not _of_routines(table):
+        return table.judged
+    return list({row.values[1:]: row for row in reversed(table.judged)}.values())[::-1]
 
 
-def column(key: str, group: str = "", others: Sequence[str] = ()) -> Series:
-    """Return the numbers of a column (of `group` only), with those of `others` beside them."""
+def _read(node: ast.expr, table: ReportTable, row: TableRow | None = None) -> Any:
+    """Return what an expression is of a row, or of a table."""
 
-    def series(table: ReportTable) -> list[ProgramNumber]:
-        return [
-            ProgramNumber(str(row.values[0]), found, beside(table, row, others))
-            for row in table.judged
-            if (found := value(table, row, key)) is not None and group in ("", row.group)
-        ]
+    def name(word: str) -> Any:
+        if row is None:
+            raise ValueError(f"{word}: which row's?")
+        return row.group == word if word in GROUPS else value(table, row, word)
 
-    return series
+    return evaluate(node, name, partial(_called, table, row))
 
 
-def combined(
-    first: str,
-    second: str,
-    expression: Expression,
-    group: str = "",
-    more: Callable[[float, float], str] = lambda one, two: "",  # What is said of the two beside it
-) -> Series:
-    """Return what an expression makes of two columns' numbers, where it is not None."""
-
-    def series(table: ReportTable) -> list[ProgramNumber]:
-        return [
-            ProgramNumber(name, made, more(one, two))
-            for name, one, two in pairs(table, first, second, group)
-            if (made := expression(one, two)) is not None
-        ]
-
-    return series
-
-
-def members(parts: Iterable[ProgramNumber], limit: Bound | Between) -> tuple[Member, ...]:
-    """Return each program's part in a condition."""
-    return tuple(member(name, each, limit, more, program) for name, each, more, program in parts)
+def _called(table: ReportTable, row: TableRow | None, call: ast.Call) -> Any:
+    function = _function(call)
+    match function:
+        case "paper":
+            theirs = published(table.name)
+            return None if theirs is None else _read(call.args[0], theirs)
+        case "upper" | "lower":
+            return _in_half(table, row, call.args[0], upper=function == "upper")
+        case "least" | "greatest" | "positive":
+            found = [_read(each, table, row) for each in call.args]
+            if None in found or (row is not None and function == "positive" and found[0] <= 0):
+                return None
+            return max(found) if function == "greatest" else min(found)
+    name = partial(_name, table) if _of_routines(table) else lambda row: row.program
+    numbers = [(name(each), made) for each, made in _series(table, call)]
+    if not numbers or (function in GROUPS and len(numbers) < 2):
+        return None
+    if function in ("min", "max"):
+        return (min if function == "min" else max)(made for _, made in numbers)
+    return (median if function == "median" else fmean)(once(numbers))
 
 
-# -- requirements of one number of each program ---------------------------------------------------
+def _function(node: ast.expr) -> str:
+    """Return what is called, "" where nothing is."""
+    is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    return node.func.id if is_call else ""  # type: ignore[attr-defined]
 
 
-def statistic_is(
-    what: str,
-    statistic: Callable[[list[float]], float],
-    series: Series,
-    limit: Bound | Between,
-    *,
-    remark: Callable[[list[float]], str] | None = None,
-    scope: str = "",
-) -> Requirement:
-    """Require a limit of a statistic; but for extremes, an original counts once.
-
-    `what` may have a place for the number of programs, {}. `remark`: What the figure says of the
-    numbers; their extremes by default.
-    """
-
-    def require(table: ReportTable) -> Condition | None:
-        parts = series(table)
-        if not parts:
-            return None
-        values = [part.value for part in parts]
-        originals = {str(row.values[0]): row.program for row in table.judged}
-        counted = once((originals.get(part.name, part.name), part.value) for part in parts)
-        return value_is(
-            what.format(len(parts)),
-            statistic(values if statistic in (min, max) else counted),
-            limit,
-            remark=extremes(values, limit.unit) if remark is None else remark(values),
-            scope=scope,
-            parts=members(parts, limit),
-        )
-
-    return require
+def _in_half(table: ReportTable, row: TableRow | None, of: ast.expr, *, upper: bool) -> bool:
+    found = [(made, each) for each in rows(table) if (made := _read(of, table, each)) is not None]
+    ordered = [each for _, each in sorted(found, key=lambda pair: pair[0])]
+    size = len(ordered) // 2
+    return row in (ordered[len(ordered) - size :] if upper else ordered[:size])
 
 
-def mean_is(
-    key: str,
-    limit: Bound | Between,
-    *,
-    what: str = "mean",
-    group: str = "",
-    others: Sequence[str] = (),
-) -> Requirement:
-    """Require a limit of the mean of a column."""
-    return statistic_is(what, fmean, column(key, group, others), limit)
+def _filter(call: ast.Call) -> ast.expr | None:
+    if _function(call) in GROUPS:
+        return call.func
+    return call.args[1] if call.args[1:] else None
 
 
-def each_is(
-    key: str,
-    bound: Bound,
-    *,
-    what: str = "",
-    group: str = "",
-    others: Sequence[str] = (),
-) -> Requirement:
-    """Require a bound of every number of a column."""
-    wants_more = bound.relation.wants_more
-    return statistic_is(
-        f"{what} {'lowest' if wants_more else 'highest'}".strip(),
-        min if wants_more else max,
-        column(key, group, others),
-        bound,
-        remark=lambda values: extremes(values, bound.unit, bound.value),
-        scope="in each",
+def _kept(table: ReportTable, where: ast.expr | None) -> list[TableRow]:
+    return [each for each in rows(table) if where is None or _read(where, table, each)]
+
+
+def _series(table: ReportTable, call: ast.Call) -> list[tuple[TableRow, float]]:
+    """Return the rows that a statistic is over, each with its number."""
+    found = ((each, _read(call.args[0], table, each)) for each in _kept(table, _filter(call)))
+    return [(row, made) for row, made in found if made is not None]
+
+
+# -- conditions -----------------------------------------------------------------------------------
+
+_RELATIONS: Mapping[type[ast.cmpop], Relation] = {
+    ast.Gt: Relation.ABOVE,
+    ast.GtE: Relation.AT_LEAST,
+    ast.Lt: Relation.BELOW,
+    ast.LtE: Relation.AT_MOST,
+}
+_REVERSED = {
+    Relation.ABOVE: Relation.BELOW,
+    Relation.AT_LEAST: Relation.AT_MOST,
+    Relation.BELOW: Relation.ABOVE,
+    Relation.AT_MOST: Relation.AT_LEAST,
+}
+_WHOSE = {"paper": Whose.PAPER, "ours": Whose.OURS}
+_UNIT = re.compile(r"(.*[\w)])( %.*| bytes| instructions)")
+_MEANS = ("mean", *GROUPS)  # Statistics that have a counterpart in each row: its number
+_STATISTICS = (*_MEANS, "median", "min", "max", "count")
+# How many of so many rows, by the names that bounds have
+_LEAST: Mapping[str, Callable[[int], int]] = {
+    "all": lambda count: count,
+    "all_but_one": lambda count: max(1, count - 1),
+    "most": lambda count: count // 2 + 1,
+}
+
+
+class _Said(Struct, frozen=True):
+    """What a condition says besides its comparison."""
+
+    what: str  # "" where its expression says it
+    unit: str
+    whose: Whose
+
+
+@cache
+def requirement(text: str) -> Requirement:
+    """Return what makes a condition (as above) of a table, None where it has no numbers for it."""
+    whose, _, rest = text.partition(": ")
+    what, _, expression = rest.rpartition(": ")
+    found = _UNIT.fullmatch(expression)
+    expression, unit = found.groups() if found else (expression, "")
+    node, said = parsed(expression), _Said(what, unit, _WHOSE[whose])
+    if not isinstance(node, ast.Compare):
+        raise ValueError(f"{text!r} compares nothing")
+    second = node.comparators[0]
+    if isinstance(node.left, ast.Call) and _function(node.left) == "count":
+        return partial(_counted, node.left, second, said)
+    if len(node.ops) > 1:
+        return partial(_measured, second, None, (node.left, node.comparators[1]), said)
+    relation = _RELATIONS[type(node.ops[0])]
+    if any(_statistics(second)):
+        return partial(_ordered, node.left, relation, second, said)
+    return partial(_measured, node.left, relation, (second,), said)
+
+
+def _statistics(node: ast.expr) -> Iterator[ast.Call]:
+    """Yield the statistics of our table in an expression."""
+    if isinstance(node, ast.Call) and _function(node) in _STATISTICS:
+        yield node
+    elif _function(node) != "paper":
+        for each in ast.iter_child_nodes(node):
+            if isinstance(each, ast.expr):
+                yield from _statistics(each)
+
+
+def _words(table: ReportTable, node: ast.expr) -> str:
+    """Return an expression with titles in place of keys."""
+    titles = {column.key: column.title.removesuffix(" %") for column in table.columns}
+    if isinstance(node, ast.Call) and (function := _function(node)) in _STATISTICS:
+        where = _filter(node)
+        of = "" if where is None else f" ({_words(table, where)})"
+        return f"{'mean' if function in GROUPS else function} of {_words(table, node.args[0])}{of}"
+    return re.sub(
+        r"\b[a-zA-Z]\w*",
+        lambda word: titles.get(spelled(word[0], titles), word[0]),
+        ast.unparse(node),
     )
 
 
-def count_is(
-    what: str,
-    least: Callable[[int], int],
-    series: Series,
-    bound: Bound,
-    *,
-    remark: Callable[[list[float]], str] | None = None,
-) -> Requirement:
-    """Require that so many programs keep a bound. `least`: How many of so many.
-
-    Whose the bound of one is, that of their number is.
-    """
-
-    def require(table: ReportTable) -> Condition | None:
-        parts = series(table)
-        values = [part.value for part in parts]
-        said = extremes(values, bound.unit, bound.value) if remark is None else remark(values)
-        return count_of(members(parts, bound), what, least(len(parts)), said, bound.whose)
-
-    return require
-
-
-# -- requirements of two columns ------------------------------------------------------------------
-
-
-Relation = Callable[[float, str], Bound]  # `above` or another: makes the bound that a number is
-
-
-def ordered(
-    rows: Iterable[tuple[str, float, float]],  # As `pairs` has them
-    relation: Relation,
-    titles: tuple[str, str],  # What is said before each number
-    unit: str = "",
-) -> list[Member]:
-    """Return rows' parts in an order of two of their numbers."""
-    made = []
-    for name, one, two in rows:
-        alone = Condition(titles[0], one, relation(two, unit), titles[1])
-        made.append(Member(name, alone.figure, alone.holds, alone.bound.miss(one)))
-    return made
-
-
-def count_ordered(
-    what: str,
-    least: Callable[[int], int],
-    first: str,
-    relation: Relation,
-    second: str,
-    titles: tuple[str, str] | None = None,  # Said before the numbers; None: the columns' titles
-    unit: str = "",
-) -> Requirement:
-    """Require that in so many programs the numbers of two columns are in an order."""
-
-    def require(table: ReportTable) -> Condition | None:
-        heads = {column.key: column.title for column in table.columns}
-        said = titles or (heads[first], heads[second])
-        found = ordered(pairs(table, first, second), relation, said, unit)
-        return count_of(found, what, least(len(found)))
-
-    return require
-
-
-def differs(
-    first: tuple[str, float | None],
-    relation: Relation,
-    second: tuple[str, float | None],
-    unit: str = "",
-    parts: Iterable[Member] = (),
+def _measured(
+    node: ast.expr,
+    relation: Relation | None,  # None: a range
+    ends: Sequence[ast.expr],  # The bound, or the ends of the range
+    said: _Said,
+    table: ReportTable,
 ) -> Condition | None:
-    """Compare two measured numbers, each with its name; None where one is absent."""
-    (what, one), (against, two) = first, second
+    """Require a bound or a range of a number."""
+    measured, numbers = _read(node, table), [_read(each, table) for each in ends]
+    if measured is None or None in numbers:
+        return None
+    unit, whose, function = said.unit, said.whose, _function(node)
+    limit: Bound | Between
+    if relation is None:
+        limit = Between(numbers[0], numbers[1], unit, whose)
+    else:
+        limit = Bound(relation, numbers[0], unit, whose)
+    bound, of_row = limit.at(measured), limit
+    # a bound of the least or of the greatest is one of each row
+    is_each = relation is not None and function == ("min" if relation.wants_more else "max")
+    if isinstance(limit, Between) and function == "max":
+        of_row = Bound(Relation.AT_MOST, limit.high, unit, whose)
+    alone, parts = function in _STATISTICS, _by_row(table, node)
+    if alone:
+        remark = extremes((x for _, x in parts), unit, bound.value if is_each else None)
+    else:
+        made = {_words(table, each): _read(each, table) for each in _statistics(node)}
+        remark = ", ".join(f"{words} {number(found)}" for words, found in made.items())
+    return Condition(
+        said.what or _words(table, node),
+        measured,
+        bound,
+        remark=remark,
+        scope="in each" if is_each else "",
+        members=_members(table, node, parts, of_row),
+        behind=None if alone else len(_complete(table, node)),
+        between=limit if isinstance(limit, Between) else None,
+    )
+
+
+def _complete(table: ReportTable, node: ast.expr) -> list[TableRow]:
+    """Return the rows that have all the numbers of an expression."""
+    kept, keys = _kept(table, _filter(next(_statistics(node)))), _keys(node)
+    return [row for row in kept if all(value(table, row, key) is not None for key in keys)]
+
+
+def _keys(node: ast.expr) -> list[str]:
+    return [word for word in names(node) if word not in GROUPS]
+
+
+class _OfRow(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        return node.args[0] if _function(node) in _MEANS else self.generic_visit(node)
+
+
+def _by_row(table: ReportTable, node: ast.expr) -> list[tuple[TableRow, float]]:
+    """Return each row's number that corresponds to a table's; [] where none does."""
+    if isinstance(node, ast.Call) and _function(node) in _STATISTICS:
+        return _series(table, node)
+    if any(_function(each) not in _MEANS for each in _statistics(node)):
+        return []
+    own = _OfRow().visit(copy.deepcopy(node))
+    found = ((row, _read(own, table, row)) for row in _complete(table, node))
+    return [(row, made) for row, made in found if made is not None]
+
+
+def _members(
+    table: ReportTable,
+    node: ast.expr,
+    numbers: Sequence[tuple[TableRow, float]],
+    limit: Bound | Between,
+) -> tuple[Member, ...]:
+    """Return the rows behind a number; where it is made of several columns, with these."""
+    keys = _keys(node) if len(_keys(node)) > 1 else []
+    made = []
+    for row, found in numbers:
+        parts = (f"{_words(table, ast.Name(k))} {number(value(table, row, k))}" for k in keys)
+        program = str(row.values[0])
+        made.append(member(_name(table, row), found, limit, ", ".join(parts), program))
+    return tuple(made)
+
+
+def _name(table: ReportTable, row: TableRow) -> str:
+    return f"{row.values[0]}, {row.values[1]}:" if _of_routines(table) else str(row.values[0])
+
+
+def _ordered(
+    first: ast.expr, relation: Relation, second: ast.expr, said: _Said, table: ReportTable
+) -> Condition | None:
+    """Require an order of two measured numbers."""
+    one, two = _read(first, table), _read(second, table)
     if one is None or two is None:
         return None
-    bound = papers(relation(two, unit))  # the order is the paper's
+    unit, (left, right) = said.unit, (_by_row(table, each) for each in (first, second))
+    filters = (_filter(next(_statistics(each))) for each in (first, second))
+    if len({None if each is None else ast.unparse(each) for each in filters}) == 1:
+        others = {id(row): made for row, made in right}
+        parts = [
+            _compared(table, row, (x, others[id(row)]), (relation,), ("", "against"), unit)
+            for row, x in left
+            if id(row) in others
+        ]
+    else:
+        parts = list(_members(table, first, left, Bound(relation, two, unit)))
+        if isinstance(first, ast.Call):  # of a mean alone rows on both sides decide
+            parts += _members(table, second, right, Bound(_REVERSED[relation], one, unit))
+    bound = Bound(relation, two, unit, said.whose)
+    what, against = said.what or _words(table, first), _words(table, second)
     return Condition(what, one, bound, against, members=tuple(parts))
 
 
-def means_differ(
-    first: tuple[str, str],
-    relation: Relation,
-    second: tuple[str, str],
-    titles: tuple[str, str],
-    unit: str = "",
-) -> Requirement:
-    """Require an order of the means of two columns.
-
-    `first`, `second`: What a mean is called, and the key of its column. `titles`: What is said
-    before the numbers of a program.
-    """
-    (what, one), (against, two) = first, second
-
-    def require(table: ReportTable) -> Condition | None:
-        means = (what, table.mean(one)), relation, (against, table.mean(two))
-        return differs(*means, unit, ordered(pairs(table, one, two), relation, titles, unit))
-
-    return require
+def _compared(
+    table: ReportTable,
+    row: TableRow,
+    numbers: Sequence[float],
+    relations: Sequence[Relation],
+    heads: Sequence[str],  # What is said before each number; one: of the first alone
+    unit: str,
+) -> Member:
+    """Return a row whose numbers are to be in an order."""
+    bounds = [Bound(relation, x) for relation, x in zip(relations, numbers[1:], strict=True)]
+    pairs = list(zip(bounds, numbers, strict=False))
+    shown = apart(*numbers) if len(numbers) == 2 else map(number, numbers)
+    text = ", ".join(f"{head} {x}{unit}".strip() for head, x in zip(heads, shown, strict=False))
+    keeps = all(bound.holds(x) for bound, x in pairs)
+    miss = max(bound.miss(x) for bound, x in pairs)
+    return Member(_name(table, row), text, keeps, miss, str(row.values[0]))
 
 
-def means_give(
-    what: str,
-    expression: Expression,
-    first: str,
-    second: str,
-    limit: Bound | Between,
-    *,
-    group: str = "",
-    # What the figure says of the means.
-    remark: Callable[[float, float], str] = lambda one, two: "",
-    # What is said of a program's two numbers; None: programs are not shown.
-    more: Callable[[float, float], str] | None = lambda one, two: "",
-) -> Requirement:
-    """Require a limit of what an expression makes of the means of two columns."""
-
-    def require(table: ReportTable) -> Condition | None:
-        one, two = table.mean(first, group), table.mean(second, group)
-        if one is None or two is None:
-            return None
-        parts = [] if more is None else combined(first, second, expression, group, more)(table)
-        return value_is(
-            what,
-            expression(one, two),
-            limit,
-            remark=remark(one, two),
-            parts=members(parts, limit),
-            behind=len(pairs(table, first, second, group)),
-        )
-
-    return require
+def _counted(call: ast.Call, least: ast.expr, said: _Said, table: ReportTable) -> Condition | None:
+    """Require that so many rows are as a comparison says."""
+    compared = call.args[0]
+    assert isinstance(compared, ast.Compare)
+    sides = [compared.left, *compared.comparators]
+    relations = [_RELATIONS[type(op)] for op in compared.ops]
+    fixed = len(sides) == 2 and isinstance(sides[1], ast.Constant)
+    heads = [""] if fixed else [_words(table, each) for each in sides]
+    found = [
+        _compared(table, row, numbers, relations, heads, said.unit)
+        for row in _kept(table, _filter(call))
+        if None not in (numbers := [_read(each, table, row) for each in sides])
+    ]
+    what = said.what or f"programs with {_words(table, compared)}{said.unit}"
+    return count_of(found, what, _at_least(least, len(found)), whose=said.whose)
 
 
-# -- groups ---------------------------------------------------------------------------------------
-
-
-def group_means(table: ReportTable, key: str) -> tuple[float | None, float | None]:
-    """Return the means of INT and of FP programs; None for a group of fewer than two."""
-    integer, floating = (
-        table.mean(key, group) if len(table.values(key, group)) > 1 else None
-        for group in ("INT", "FP")
-    )
-    return integer, floating
-
-
-def compare_groups(text: str, key: str, unit: str = "", *, higher: str = "INT") -> Rule:
-    """Return the rule that the mean of a column is higher for the programs of one group."""
-    lower = "FP" if higher == "INT" else "INT"
-
-    def require(table: ReportTable) -> Condition | None:
-        means = dict(zip(("INT", "FP"), group_means(table, key), strict=True))
-        high, low = means[higher], means[lower]
-        if high is None or low is None:
-            return None
-        parts = (
-            *members(column(key, higher)(table), above(low, unit)),
-            *members(column(key, lower)(table), below(high, unit)),
-        )
-        return differs((f"mean of {higher}", high), above, (f"mean of {lower}", low), unit, parts)
-
-    return rule(text, require, absent=NO_GROUPS)
-
-
-# -- how many -------------------------------------------------------------------------------------
-
-
-def fraction(part: int, of: int) -> Callable[[int], int]:
-    """Return what the least number is of so many rows that is `part / of` of them, one at least."""
-    return lambda count: max(1, -(-part * count // of))
-
-
-half = fraction(1, 2)
-
-
-def most(count: int) -> int:
-    """Return the least number that is more than half."""
-    return count // 2 + 1
-
-
-def all_but_one(count: int) -> int:
-    """Return one less, one at least."""
-    return max(1, count - 1)
-
-
-def every(count: int) -> int:
-    """Return all."""
-    return count
-
-
-def some(count: int) -> int:
-    """Return one."""
-    return 1
+def _at_least(bound: ast.expr, count: int) -> int:
+    """Return how many of so many rows a bound asks for."""
+    if isinstance(bound, ast.Name):
+        return _LEAST[bound.id](count)
+    part = Fraction(ast.unparse(bound).replace(" ", ""))
+    return max(1, math.ceil(part if part >= 1 else part * count))

@@ -12,10 +12,8 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
-from typing import TypeVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 # -- numbers in sentences -------------------------------------------------------------------------
 
@@ -177,14 +175,6 @@ class Between(Struct, frozen=True):
         return Bound(Relation.AT_MOST, self.high, self.unit, self.whose)
 
 
-Limit = TypeVar("Limit", Bound, Between)
-
-
-def papers(limit: Limit) -> Limit:
-    """Return a bound or range as one that the paper gives."""
-    return replace(limit, whose=Whose.PAPER)
-
-
 above = partial(Bound, Relation.ABOVE)
 at_least = partial(Bound, Relation.AT_LEAST)
 below = partial(Bound, Relation.BELOW)
@@ -331,31 +321,6 @@ class CountCondition(Condition, frozen=True):
 
     def _distance(self) -> str:
         return f"{self.bound.value - self.value:.0f} too few"
-
-
-def value_is(
-    what: str,
-    measured: float | None,
-    limit: Bound | Between,
-    *,
-    remark: str = "",
-    scope: str = "",
-    parts: Iterable[Member] = (),
-    behind: int | None = None,
-) -> Condition | None:
-    """Require a limit of a number that was put together of several; None where there is none."""
-    if measured is None:
-        return None
-    return Condition(
-        what,
-        measured,
-        limit.at(measured),
-        remark=remark,
-        scope=scope,
-        members=tuple(parts),
-        behind=behind,
-        between=limit if isinstance(limit, Between) else None,
-    )
 
 
 def count_of(

@@ -8,38 +8,20 @@ edge profile alone tells, which TPP's section 1 reports of Ball, Mataga and Sagi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from statistics import median
 
-from simprof.profiler.experiments.cells.cells import (
-    CellResult,
-    CommonPaths,
-    RoutineRow,
-    common_paths,
-)
+from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow, common_paths
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import claims, columns, conditions
 from simprof.profiler.experiments.tables.claims import of_hashing, rule, untestable
-from simprof.profiler.experiments.tables.columns import (
+from simprof.profiler.experiments.tables.expressions import (
     PROGRAM,
-    ColumnSpec,
     Found,
-    Quantity,
-    ResultOf,
-)
-from simprof.profiler.experiments.tables.conditions import (
-    Between,
-    Condition,
-    Whose,
-    above,
-    at_least,
-    at_most,
-    below,
-    number,
-    papers,
+    column,
+    columns,
+    more_columns,
 )
 from simprof.profiler.experiments.tables.spec import CellNeed, SuiteMember, TableSpec
-from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.experiments.tables.table import Bars, percentage, ratio
 from simprof.profiler.plan.plan import CounterTable
 
 PAPER = "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996"
@@ -50,15 +32,6 @@ TRAIN = CellNeed(setting("pp"), "train")
 
 # -- table 1 --------------------------------------------------------------------------------------
 
-CONSIDERABLE = 20.0  # Percent of hashed increments: EPP's tomcatv, fpppp and wave5 have more.
-COMPARABLE = 1.5  # PP/QPT2 up to which overheads are called comparable
-MANY = 10.0  # Percent of routines that are called many
-# Instructions of a simple memory increment: load, add, store; and of a call with its delay slot,
-# which the instructions inside the hashing routine leave out.
-INCREMENT, CALL = 3, 2
-_PP, _QPT2 = ResultOf("pp"), ResultOf("qpt2")
-_CALLS = _PP.counts("hashed_increments")
-
 
 def _cheaper(row: Found) -> float | None:
     """Return the share of the routines with an array to which PP adds less than QPT2."""
@@ -67,21 +40,9 @@ def _cheaper(row: Found) -> float | None:
     return percentage(sum(each.added < edges[each.address] for each in arrays), len(arrays))
 
 
-def _considerable_hashing(table: ReportTable) -> Condition | None:
-    mean = table.mean("pp")
-    many = [
-        conditions.member(name, cost, below(mean, " %"))
-        for name, share, cost in claims.pairs(table, "hashed", "pp")
-        if share >= CONSIDERABLE and mean is not None
-    ]
-    what = (
-        f"programs with at least {number(CONSIDERABLE)} % hashed are below the mean overhead of "
-        f"{number(mean)} %"
-    )
-    return conditions.count_of(many, what, 1, whose=Whose.OURS)
-
-
-EPP1 = TableSpec[Found](
+# A simple memory increment takes 3 instructions: load, add, store. A call takes 2, with its delay
+# slot, which the instructions inside the hashing routine leave out.
+EPP1 = TableSpec(
     "epp1",
     "EPP table 1: path profiling (PP) against edge profiling (QPT2)",
     f"{PAPER}, table 1",
@@ -93,72 +54,53 @@ EPP1 = TableSpec[Found](
     "share to which PP adds less than QPT2.",
     {"pp": PP, "qpt2": QPT2},
     (
-        PROGRAM,
-        columns.total("base", "base", _PP.base),
-        columns.of_overhead("pp", "PP %", executed=True),
-        columns.of_overhead("qpt2", "QPT2 %", executed=True),
-        columns.factor("pp_qpt2", "PP/QPT2", _PP.overhead / _QPT2.overhead),
-        columns.total("path_increments", "path inc", _PP.increments),
-        columns.factor(
-            "edge_ratio", "edge inc/path inc", _QPT2.counts("edge_increments") / _PP.increments
-        ),
-        columns.percent("hashed", "hashed %", _PP.hashed),
-        columns.decimal("spacing", "inst/inc", _PP.base / _PP.increments),
-        columns.decimal(
-            "hash_cost",
-            "hash cost",
-            (_PP.counts("hashing") + CALL * _CALLS) / (INCREMENT * _CALLS),
-            quotient=True,
-        ),
-        columns.percent("cheaper", "PP cheaper %", _cheaper),
+        *columns("""
+base | base | count! | pp.base
+pp | PP % | percent | pp.overhead | executed
+qpt2 | QPT2 % | percent | qpt2.overhead | executed
+pp_qpt2 | PP/QPT2 | ratio | pp.overhead / qpt2.overhead
+path_increments | path inc | count! | pp.increments
+edge_ratio | edge inc/path inc | ratio | qpt2.edge_increments / pp.increments
+hashed | hashed % | percent | pp.hashed
+spacing | inst/inc | decimal | pp.base / pp.increments
+hash_cost | hash cost | quotient | \
+(pp.hashing + 2 * pp.hashed_increments) / (3 * pp.hashed_increments)
+"""),
+        column("cheaper | PP cheaper % | percent", _cheaper),
     ),
     (
         rule(
             "PP's overhead averages 2.8 times QPT2's (0.7-14.5): less than 3 times on average.",
-            claims.mean_is(
-                "pp_qpt2", papers(below(3)), what="mean PP/QPT2", others=("pp", "qpt2", "hashed")
-            ),
+            "paper: mean(pp_qpt2) < 3",
         ),
-        claims.compare_groups(
+        rule(
             "PP's overhead is higher for integer programs (44.8 %) than for FP programs (19.8 %).",
-            "pp",
-            " %",
+            "paper: INT(pp) > FP(pp) %",
         ),
         rule(
             "Programs with little hashing have PP overhead comparable to QPT2's or lower.",
-            claims.statistic_is(
-                f"median PP/QPT2 of {{}} programs with less than {number(claims.LITTLE)} % hashed",
-                median,
-                claims.combined(
-                    "hashed",
-                    "pp_qpt2",
-                    lambda share, factor: factor if share < claims.LITTLE else None,
-                ),
-                at_most(COMPARABLE),
-            ),
+            "ours: median(pp_qpt2, hashed < 2) <= 1.5",
         ),
+        # 20 % of increments are "considerable": EPP's tomcatv, fpppp and wave5 have more.
         of_hashing(
             "Programs with considerable hashing can still have low overhead, where path "
             "increments are rare.",
-            _considerable_hashing,
-            absent=f"the table has no program that hashes {number(CONSIDERABLE)} % of its "
-            "increments",
+            "ours: count(pp < mean(pp), hashed >= 20) >= 1",
         ),
         rule(
             "Path profiling executes fewer increments than edge profiling (1.3 edge increments to "
             "a path increment).",
-            claims.mean_is("edge_ratio", papers(above(1))),
+            "paper: mean(edge_ratio) > 1",
         ),
         of_hashing(
             "A hash table is an order of magnitude more costly than a simple memory increment "
             "(EPP 5.3).",
-            claims.mean_is("hash_cost", papers(at_least(10)), others=("hashed",)),
-            absent="the table has no program with hash tables under PP",
+            "paper: mean(hash_cost) >= 10",
         ),
         rule(
             "There are many procedures with arrays for which path profiling incurs less overhead "
             "than edge profiling (EPP 2).",
-            claims.mean_is("cheaper", at_least(MANY, " %")),
+            "ours: mean(cheaper) >= 10 %",
         ),
         untestable(
             "Part of the overhead is interference in the caches.",
@@ -192,47 +134,7 @@ def _results_with(facts: str) -> Callable[[SuiteMember, Found], Iterable[CellRes
     return rows
 
 
-def _facts(name: str) -> Quantity[CellResult]:
-    return Quantity(attrgetter(f"facts.{name}"))
-
-
-def _own(name: str) -> Quantity[CellResult]:
-    """Return a fact of the program's own routines."""
-    return Quantity(lambda result: getattr(result.own_facts or result.facts, name))
-
-
-# Of own paths those that are predicted to their end
-_OWN_CORRECT = Quantity[CellResult](lambda row: (made := _own("predicted")(row)) and made.correct)
-# Paths of the routines executed, before truncation
-_POTENTIAL = Quantity[CellResult](lambda row: sum(each.potential_paths for each in row.routines))
-EXECUTED_SHARE = claims.combined(
-    "paths", "potential", lambda paths, potential: 100 * paths / potential
-)
-
-
-def _shorter_predictions(table: ReportTable) -> Condition | None:
-    edges = claims.pairs(table, "predicted_edges", "average_edges")
-    code = claims.pairs(table, "predicted_instructions", "average_instructions")
-    whole = {name: 100 * one / two for name, one, two in edges if two}
-    shares = [
-        (name, 100 * one / two, whole[name]) for name, one, two in code if name in whole and two
-    ]
-    return claims.differs(
-        (
-            "predicted instructions by measured ones",
-            percentage(table.mean("predicted_instructions"), table.mean("average_instructions")),
-        ),
-        below,
-        (
-            "predicted edges by measured ones",
-            percentage(table.mean("predicted_edges"), table.mean("average_edges")),
-        ),
-        " %",
-        claims.ordered(shares, below, ("instructions", "edges"), " %"),
-    )
-
-
-EPP2 = TableSpec[CellResult](
+EPP2 = TableSpec(
     "epp2",
     "EPP table 2: characteristics of executed acyclic paths",
     f"{PAPER}, table 2",
@@ -242,85 +144,56 @@ EPP2 = TableSpec[CellResult](
     "the routines executed, before truncation. Own: of the program's own routines alone, without "
     "the libraries'.",
     {"pp": PP},
-    (
-        PROGRAM,
-        columns.count("paths", "paths", _facts("paths")),
-        columns.count("longest_edges", "longest: edges", _facts("longest_edges")),
-        columns.count("longest_instructions", "longest: inst", _facts("longest_instructions")),
-        columns.decimal("average_edges", "average: edges", _facts("average_edges")),
-        columns.decimal("average_instructions", "average: inst", _facts("average_instructions")),
-        # Of the paths, not of their executions, those that are predicted to their end.
-        columns.percent(
-            "correct", "correct %", 100 * _facts("predicted.correct") / _facts("paths")
-        ),
-        columns.count(
-            "predicted_longest_edges", "pred. longest: edges", _facts("predicted.longest_edges")
-        ),
-        columns.count(
-            "predicted_longest_instructions",
-            "pred. longest: inst",
-            _facts("predicted.longest_instructions"),
-        ),
-        columns.decimal(
-            "predicted_edges",
-            "pred. average: edges",
-            _facts("predicted.edges") / _facts("executions"),
-        ),
-        columns.decimal(
-            "predicted_instructions",
-            "pred. average: inst",
-            _facts("predicted.instructions") / _facts("executions"),
-        ),
-        columns.count("routines", "routines", _facts("routines")),
-        columns.count("most_paths", "most paths", _facts("most_paths")),
-        columns.decimal("average_paths", "paths/routine", _facts("paths") / _facts("routines")),
-        columns.total("potential", "potential", _POTENTIAL),
-        columns.count("own_paths", "own: paths", _own("paths")),
-        columns.decimal("own_instructions", "own: average inst", _own("average_instructions")),
-        columns.percent("own_correct", "own: correct %", 100 * _OWN_CORRECT / _own("paths")),
-        columns.count("own_routines", "own: routines", _own("routines")),
-    ),
+    # Correct: of the paths, not of their executions, those that are predicted to their end.
+    columns("""
+paths | paths | count | facts.paths
+longest_edges | longest: edges | count | facts.longest_edges
+longest_instructions | longest: inst | count | facts.longest_instructions
+average_edges | average: edges | decimal | facts.average_edges
+average_instructions | average: inst | decimal | facts.average_instructions
+correct | correct % | percent | 100 * facts.predicted.correct / facts.paths
+predicted_longest_edges | pred. longest: edges | count | facts.predicted.longest_edges
+predicted_longest_instructions | pred. longest: inst | count | facts.predicted.longest_instructions
+predicted_edges | pred. average: edges | decimal | facts.predicted.edges / facts.executions
+predicted_instructions | pred. average: inst | decimal | \
+facts.predicted.instructions / facts.executions
+routines | routines | count | facts.routines
+most_paths | most paths | count | facts.most_paths
+average_paths | paths/routine | decimal | facts.paths / facts.routines
+potential | potential | count! | all.potential_paths
+own_paths | own: paths | count | (own_facts or facts).paths
+own_instructions | own: average inst | decimal | (own_facts or facts).average_instructions
+own_correct | own: correct % | percent | \
+100 * (own_facts or facts).predicted.correct / (own_facts or facts).paths
+own_routines | own: routines | count | (own_facts or facts).routines
+"""),
     (
         rule(
             "Few paths are executed, and they are dwarfed by the potential paths.",
-            claims.statistic_is(
-                "executed paths by the potential ones of the routines executed: median",
-                median,
-                EXECUTED_SHARE,
-                below(1, " %"),
-                remark=lambda values: conditions.extremes(values, " %", 1),
-            ),
-            claims.statistic_is(
-                "highest", max, EXECUTED_SHARE, below(50, " %"), remark=lambda values: ""
-            ),
+            "ours: median(100 * paths / potential) < 1 %",
+            "ours: max(100 * paths / potential) < 50 %",
         ),
-        claims.compare_groups(
+        rule(
             "Paths of FP programs are longer (91.7 instructions by the text, 142.1 by the table) "
             "than those of integer programs (21.4).",
-            "average_instructions",
-            " instructions",
-            higher="FP",
+            "paper: FP(average_instructions) > INT(average_instructions) instructions",
         ),
         rule(
             "Edge profiles predict a minority of paths completely: 37.9 % on average (4.3-57.1 %).",
-            claims.mean_is("correct", papers(below(50, " %")), others=("average_paths",)),
+            "paper: mean(correct) < 50 %",
         ),
         rule(
             "Predicted paths are nearly as long as measured ones in edges (5.1 of 6.9), but hold "
             "significantly fewer instructions (33.6 of 88.4).",
-            claims.means_give(
-                "predicted edges by measured ones",
-                percentage,
-                "predicted_edges",
-                "average_edges",
-                at_least(60, " %"),
-                more=None,
-            ),
-            _shorter_predictions,
+            "ours: predicted edges by measured ones: "
+            "100 * mean(predicted_edges) / mean(average_edges) >= 60 %",
+            "paper: predicted instructions by measured ones: "
+            "100 * mean(predicted_instructions) / mean(average_instructions) < "
+            "100 * mean(predicted_edges) / mean(average_edges) %",
         ),
         rule(
             "Routines execute few paths: 7.7 on average (2.6-60.0).",
-            claims.mean_is("average_paths", at_most(20), others=("paths", "routines")),
+            "ours: mean(average_paths) <= 20",
         ),
     ),
     notes=(
@@ -336,11 +209,7 @@ EPP2 = TableSpec[CellResult](
     originals="epp2",
     rows=_results_with("predicted"),
 )
-
-
-# -- table 3 --------------------------------------------------------------------------------------
-
-EPP3 = TableSpec[CommonPaths](
+EPP3 = TableSpec(
     "epp3",
     "EPP table 3: paths that ref and train have in common",
     f"{PAPER}, table 3",
@@ -348,44 +217,30 @@ EPP3 = TableSpec[CommonPaths](
     "run executes too; dynamic: the same, weighted by executions. Common instructions: those that "
     "the ref run executes along common paths, and their share of all along paths.",
     {"ref": PP, "train": TRAIN},
-    (
-        PROGRAM,
-        columns.count("common", "common paths", lambda row: row.common),
-        columns.percent("static", "static %", lambda row: percentage(row.common, row.paths)),
-        columns.percent(
-            "dynamic", "dynamic %", lambda row: percentage(row.common_executions, row.executions)
-        ),
-        columns.total("instructions", "common instructions", lambda row: row.common_instructions),
-        columns.percent(
-            "instructions_share",
-            "instructions %",
-            lambda row: percentage(row.common_instructions, row.instructions),
-        ),
-    ),
+    columns("""
+common | common paths | count | common
+static | static % | percent | 100 * common / paths
+dynamic | dynamic % | percent | 100 * common_executions / executions
+instructions | common instructions | count! | common_instructions
+instructions_share | instructions % | percent | 100 * common_instructions / instructions
+"""),
     (
         rule(
             "For integer programs train finds 41.8-96.0 % of the paths of ref.",
-            claims.each_is(
-                "static", papers(at_least(41.8, " %")), group="INT", others=("dynamic",)
-            ),
+            "paper: min(static, INT) >= 41.8 %",
         ),
         rule(
             "The common paths are the important ones: 71.9-100 % of path executions.",
-            claims.each_is("dynamic", papers(at_least(71.9, " %")), others=("static",)),
+            "paper: min(dynamic) >= 71.9 %",
         ),
         rule(
             "For FP programs train finds at least 87.5 % of the paths of ref.",
-            claims.each_is("static", papers(at_least(87.5, " %")), group="FP", others=("dynamic",)),
+            "paper: min(static, FP) >= 87.5 %",
         ),
         rule(
             "In FP programs the common paths account for 99 % and more of instructions, but in "
             "one.",
-            claims.count_is(
-                "FP programs at 99 % or more",
-                claims.all_but_one,
-                claims.column("instructions_share", "FP", ("static", "dynamic")),
-                papers(at_least(99, " %")),
-            ),
+            "paper: count(instructions_share >= 99, FP) >= all_but_one",
         ),
     ),
     notes=(
@@ -418,26 +273,16 @@ def _indexed(row: Found) -> list[float]:
     return [size for size in _sizes(row) if size is not None]
 
 
-def _in_both(value: Callable[[RoutineRow, RoutineRow], int]) -> Quantity[Found]:
-    return Quantity(lambda row: sum(value(*each) for each in _both(row)))
+def _average(value: Callable[[RoutineRow, RoutineRow], int]) -> Callable[[Found], float | None]:
+    """Return what gives the average over the routines entered."""
+    return lambda row: ratio(sum(value(*each) for each in _both(row)), len(_both(row)))
 
 
-_ENTERED = _in_both(lambda pp, bits: 1)
-_OVER_TWICE = Quantity[Found](lambda row: sum(each is None or each > 2 for each in _sizes(row)))
+def _over_twice(row: Found) -> float | None:
+    return percentage(sum(each is None or each > 2 for each in _sizes(row)), len(_both(row)))
 
 
-def _code(need: str, title: str, key: str) -> ColumnSpec[Found]:
-    code, of_pp = (ResultOf(each).total("instrumented_edges") for each in (need, "pp"))
-    return columns.factor(key, title, code / of_pp)
-
-
-def _hashed_paths(need: str, title: str, key: str) -> ColumnSpec[Found]:
-    result = ResultOf(need)
-    hashed, paths = result.counts("hashed_increments"), result.counts("path_increments")
-    return columns.percent(key, title, 100 * hashed / paths)
-
-
-BIT_TRACING = TableSpec[Found](
+BIT_TRACING = TableSpec(
     "bittrace",
     "EPP section 2: bit tracing's counters against path numbers",
     f"{PAPER}, section 2",
@@ -450,76 +295,46 @@ BIT_TRACING = TableSpec[Found](
     {"pp": PP, "bittrace": BITTRACE, "merged": MERGED},
     (
         PROGRAM,
-        columns.total("routines", "routines", _ENTERED),
-        columns.decimal("pp_bits", "PP bits", _in_both(lambda pp, bits: pp.name_bits) / _ENTERED),
-        columns.decimal("bits", "bits", _in_both(lambda pp, bits: bits.name_bits) / _ENTERED),
-        columns.percent(
-            "same_bits",
-            "same %",
-            100 * _in_both(lambda pp, bits: pp.name_bits == bits.name_bits) / _ENTERED,
+        column("routines | routines | count!", lambda row: len(_both(row))),
+        column("pp_bits | PP bits | decimal", _average(lambda pp, bits: pp.name_bits)),
+        column("bits | bits | decimal", _average(lambda pp, bits: bits.name_bits)),
+        column(
+            "same_bits | same % | percent",
+            _average(lambda pp, bits: 100 * (pp.name_bits == bits.name_bits)),
         ),
-        columns.factor(
-            "median_counters",
-            "counters/path",
+        column(
+            "median_counters | counters/path | ratio",
             lambda row: median(_indexed(row)) if _indexed(row) else None,
         ),
-        columns.factor(
-            "most_counters", "greatest", lambda row: max(_indexed(row), default=None), average=False
-        ),
-        columns.percent("over_twice", "over 2 %", 100 * _OVER_TWICE / _ENTERED),
-        _code("bittrace", "edges/PP", "edges"),
-        _code("merged", "merged", "merged_edges"),
-        _hashed_paths("pp", "PP hashed %", "pp_hashed"),
-        _hashed_paths("bittrace", "hashed %", "hashed"),
-        columns.of_overhead("pp", "PP %"),
-        columns.of_overhead("bittrace", "bit tracing %"),
-        columns.of_overhead("merged", "merged %"),
+        column("most_counters | greatest | ratio!", lambda row: max(_indexed(row), default=None)),
+        column("over_twice | over 2 % | percent", _over_twice),
+        *more_columns("""
+edges | edges/PP | ratio | bittrace.all.instrumented_edges / pp.all.instrumented_edges
+merged_edges | merged | ratio | merged.all.instrumented_edges / pp.all.instrumented_edges
+pp_hashed | PP hashed % | percent | 100 * pp.hashed_increments / pp.path_increments
+hashed | hashed % | percent | 100 * bittrace.hashed_increments / bittrace.path_increments
+pp | PP % | percent | pp.overhead
+bittrace | bit tracing % | percent | bittrace.overhead
+merged | merged % | percent | merged.overhead
+"""),
     ),
     (
         rule(
             "Bit tracing uses the minimal number of bits necessary to distinguish paths.",
-            claims.each_is(
-                "same_bits",
-                papers(at_least(100, " %")),
-                what="routines with as few bits as numbers have,",
-                others=("pp_bits", "bits"),
-            ),
+            "paper: min(same_bits) >= 100 %",
         ),
         rule(
             "In the worst case an array takes twice the counters of path profiling.",
-            claims.each_is(
-                "most_counters",
-                papers(at_most(2)),
-                what="counters by path,",
-                others=("over_twice",),
-            ),
+            "paper: max(most_counters) <= 2",
         ),
-        *(
-            rule(
-                text,
-                claims.count_ordered(
-                    "programs where it has",
-                    claims.most,
-                    key,
-                    above,
-                    "pp",
-                    (title, "path profiling"),
-                    " %",
-                ),
-            )
-            for key, title, text in (
-                (
-                    "bittrace",
-                    "bit tracing",
-                    "Bit tracing is likely to have higher run-time overhead: every predicate is "
-                    "instrumented, and appending takes more than adding.",
-                ),
-                (
-                    "merged",
-                    "merged",
-                    "... also where it merges as path profiling does (3.4).",
-                ),
-            )
+        rule(
+            "Bit tracing is likely to have higher run-time overhead: every predicate is "
+            "instrumented, and appending takes more than adding.",
+            "paper: count(bittrace > pp) >= most %",
+        ),
+        rule(
+            "... also where it merges as path profiling does (3.4).",
+            "paper: count(merged > pp) >= most %",
         ),
     ),
     notes=("The paper measures no bit tracing: it gives the reasons, and a factor of two.",),
@@ -530,19 +345,12 @@ BIT_TRACING = TableSpec[Found](
 
 # -- TPP section 1: definite flow -----------------------------------------------------------------
 
-NEAR = 10.0  # Percentage points within which shares of definite flow are called the paper's
-
-
-def _flow(name: str) -> Quantity[CellResult]:
-    return Quantity(attrgetter(f"facts.definite.{name}"))
-
-
 # Turns of self-loops: paths of one block that edge counts tell; `definite` does not have them, for
 # a self-loop is on no path (EPP 4.1).
-_TURNS = Quantity[CellResult](lambda row: sum(each.self_loop_increments for each in row.routines))
-
-
-DEFINITE = TableSpec[CellResult](
+_TURNS = "all.self_loop_increments"
+_FLOW = "facts.definite"
+# 80 %: within 10 percentage points shares of definite flow are called the paper's.
+DEFINITE = TableSpec(
     "definite",
     "TPP section 1: definite flow of edge profiles",
     "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling, CGO 2004, section 1, which cites "
@@ -552,45 +360,26 @@ DEFINITE = TableSpec[CellResult](
     "same run, whatever the paths were; by executions, and weighted by the lengths of paths in "
     "blocks; then both without the turns of self-loops, which are on no path of PP.",
     {"pp": PP},
-    (
-        PROGRAM,
-        columns.total("executions", "executions", _flow("executions") + _TURNS),
-        columns.total("turns", "turns of self-loops", _TURNS),
-        columns.percent(
-            "executions_share",
-            "definite %",
-            100 * (_flow("definite_executions") + _TURNS) / (_flow("executions") + _TURNS),
-        ),
-        columns.percent(
-            "blocks",
-            "definite % of blocks",
-            100 * (_flow("definite_blocks") + _TURNS) / (_flow("blocks") + _TURNS),
-        ),
-        columns.percent(
-            "paths_share",
-            "without turns: definite %",
-            100 * _flow("definite_executions") / _flow("executions"),
-        ),
-        columns.percent(
-            "paths_blocks",
-            "without turns: definite % of blocks",
-            100 * _flow("definite_blocks") / _flow("blocks"),
-        ),
-    ),
+    columns(f"""
+executions | executions | count! | {_FLOW}.executions + {_TURNS}
+turns | turns of self-loops | count! | {_TURNS}
+executions_share | definite % | percent | \
+100 * ({_FLOW}.definite_executions + {_TURNS}) / ({_FLOW}.executions + {_TURNS})
+blocks | definite % of blocks | percent | \
+100 * ({_FLOW}.definite_blocks + {_TURNS}) / ({_FLOW}.blocks + {_TURNS})
+paths_share | without turns: definite % | percent | \
+100 * {_FLOW}.definite_executions / {_FLOW}.executions
+paths_blocks | without turns: definite % of blocks | percent | \
+100 * {_FLOW}.definite_blocks / {_FLOW}.blocks
+"""),
     (
         rule(
             "An edge profile attributes some 80 % of the execution to paths.",
-            claims.mean_is(
-                "executions_share",
-                Between(80 - NEAR, 80 + NEAR, " %"),
-                others=("blocks", "paths_share", "paths_blocks"),
-            ),
+            "ours: 70 <= mean(executions_share) <= 90 %",
         ),
-        claims.compare_groups(
+        rule(
             "It attributes more in FP programs (84 %) than in integer programs (76 %).",
-            "executions_share",
-            " %",
-            higher="FP",
+            "paper: FP(executions_share) > INT(executions_share) %",
         ),
     ),
     notes=(

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import columns
-from simprof.profiler.experiments.tables.columns import ColumnSpec, Found, Quantity
+from simprof.profiler.experiments.tables.expressions import ColumnSpec, Found, column, increments
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
-from simprof.profiler.experiments.tables.table import Form, Value
+from simprof.profiler.experiments.tables.table import Value
+from simprof.profiler.profiles.measures import Quality
 from simprof.profiler.request.request import DEFAULT_MODE
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind
@@ -76,7 +76,7 @@ def schemes(programs: Sequence[Found]) -> Iterator[SchemeRuns]:
 
 def _increments(run: OnProgram) -> float | None:
     """Return increments by thousand instructions of the program."""
-    count = columns.increments(run.result)
+    count = increments(run.result)
     return 1000 * count / run.result.base if count and run.result.base else None
 
 
@@ -84,11 +84,16 @@ def _hashed(run: OnProgram) -> float | None:
     counts = run.result.counts
     if not counts["path_increments"]:
         return None
-    return 100 * counts["hashed_increments"] / columns.increments(run.result)
+    return 100 * counts["hashed_increments"] / increments(run.result)
 
 
 def _bytes(run: OnProgram) -> float | None:
     return run.result.sizes.get("counter_bytes") or None
+
+
+def _in_percent(found: Quality | None, measure: str) -> float | None:
+    value = None if found is None else getattr(found, measure)
+    return None if value is None else 100 * value
 
 
 def _share(mode: str, name: str) -> Callable[[OnProgram], float | None]:
@@ -97,12 +102,12 @@ def _share(mode: str, name: str) -> Callable[[OnProgram], float | None]:
     kind = scheme.collected()
 
     def judged(run: OnProgram) -> float | None:
-        return columns.in_percent(run.result.quality, name)
+        return _in_percent(run.result.quality, name)
 
     def of_edges(run: OnProgram) -> float | None:
         known = run.exact is not None and not run.result.lost.get("unknown_edges")
         edges = run.exact.edge_quality if run.exact is not None and known else None
-        return columns.in_percent(edges, name)
+        return _in_percent(edges, name)
 
     if scheme.judge is not None:
         return judged
@@ -111,15 +116,11 @@ def _share(mode: str, name: str) -> Callable[[OnProgram], float | None]:
     return lambda run: None if scheme.estimates else 100.0
 
 
-def _mean(value: Callable[[OnProgram], float | None]) -> Quantity[SchemeRuns]:
-    return Quantity(lambda scheme: scheme.mean(value))
-
-
-def _measure(name: str) -> ColumnSpec[SchemeRuns]:
-    def value(scheme: SchemeRuns) -> Value:
-        return scheme.mean(_share(scheme.mode, name))
-
-    return columns.percent(name, f"{name} %", value)
+def _measure(name: str) -> ColumnSpec:
+    return column(
+        f"{name} | {name} % | percent",
+        lambda scheme: scheme.mean(_share(scheme.mode, name)),
+    )
 
 
 def _rounded(scheme: SchemeRuns) -> Value:
@@ -127,17 +128,12 @@ def _rounded(scheme: SchemeRuns) -> Value:
     return None if found is None else round(found)
 
 
-def _published(scheme: SchemeRuns) -> Value:
-    known = PUBLISHED.get(scheme.mode)
-    return None if known is None else known.short
-
-
 @cache
-def family() -> TableSpec[SchemeRuns]:
+def family() -> TableSpec:
     """Return the table; its rows are the modes that are installed."""
-    text, modes = ColumnSpec[SchemeRuns], registry.planned_modes()
+    modes = registry.planned_modes()
     known = {mode: PUBLISHED[mode] for mode in modes if mode in PUBLISHED}
-    return TableSpec[SchemeRuns](
+    return TableSpec(
         "family",
         "The family of schemes: cost, and how good the profile is",
         "simprof",
@@ -150,14 +146,20 @@ def family() -> TableSpec[SchemeRuns]:
         "on other programs and machines.",
         {mode: CellNeed(setting(mode)) for mode in modes},
         (
-            text("scheme", "scheme", Form.TEXT, value=lambda scheme: scheme.mode),
-            columns.percent("overhead", "overhead %", _mean(lambda run: 100 * run.result.overhead)),
-            columns.decimal("increments", "inc/1000", _mean(_increments)),
-            columns.percent("hashed", "hashed %", _mean(_hashed)),
-            columns.total("bytes", "bytes", _rounded),
+            column("scheme | scheme | text | mode"),
+            column(
+                "overhead | overhead % | percent",
+                lambda scheme: scheme.mean(lambda run: 100 * run.result.overhead),
+            ),
+            column("increments | inc/1000 | decimal", lambda scheme: scheme.mean(_increments)),
+            column("hashed | hashed % | percent", lambda scheme: scheme.mean(_hashed)),
+            column("bytes | bytes | count!", _rounded),
             _measure("accuracy"),
             _measure("coverage"),
-            text("published", "published", Form.TEXT, value=_published),
+            column(
+                "published | published | text",
+                lambda scheme: PUBLISHED[scheme.mode].short if scheme.mode in PUBLISHED else None,
+            ),
         ),
         notes=("Published: " + "; ".join(f"{m}: {p.short}, {p.words}" for m, p in known.items()),),
         averaged=False,

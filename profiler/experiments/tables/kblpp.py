@@ -6,10 +6,14 @@ Both were published with times, of other programs, and never beside each other.
 from __future__ import annotations
 
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found, ResultOf
-from simprof.profiler.experiments.tables.conditions import at_most
+from simprof.profiler.experiments.tables.expressions import (
+    ColumnSpec,
+    Found,
+    column,
+    columns,
+    more_columns,
+)
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Bars
 
@@ -23,25 +27,25 @@ def _counted(found: Found, k: int) -> list[tuple[int, int]]:
     return [(theirs[key], ours[key]) for key in sorted(theirs.keys() & ours.keys())]
 
 
-def _columns(k: int) -> tuple[ColumnSpec[Found], ...]:
-    kiter, kblpp = ResultOf(f"kiter{k}"), ResultOf(f"kblpp{k}")
+def _columns(k: int) -> tuple[ColumnSpec, ...]:
     return (
-        columns.count(f"kiter{k}_added", f"k={k} kiter added", kiter.added),
-        columns.count(f"kblpp{k}_added", f"k={k} kblpp added", kblpp.added),
-        columns.percent(f"kiter{k}", f"k={k} kiter %", kiter.overhead),
-        columns.percent(f"kblpp{k}", f"k={k} kblpp %", kblpp.overhead),
-        columns.count(f"kiter{k}_bytes", f"k={k} kiter bytes", kiter.sizes("counter_bytes")),
-        columns.count(f"kblpp{k}_bytes", f"k={k} kblpp bytes", kblpp.sizes("counter_bytes")),
-        columns.total(f"same{k}", f"k={k} paths", lambda found: len(_counted(found, k))),
-        columns.total(
-            f"different{k}",
-            f"k={k} differ",
+        *more_columns(f"""
+kiter{k}_added | k={k} kiter added | count | kiter{k}.added
+kblpp{k}_added | k={k} kblpp added | count | kblpp{k}.added
+kiter{k} | k={k} kiter % | percent | kiter{k}.overhead
+kblpp{k} | k={k} kblpp % | percent | kblpp{k}.overhead
+kiter{k}_bytes | k={k} kiter bytes | count | kiter{k}.counter_bytes
+kblpp{k}_bytes | k={k} kblpp bytes | count | kblpp{k}.counter_bytes
+"""),
+        column(f"same{k} | k={k} paths | count!", lambda found: len(_counted(found, k))),
+        column(
+            f"different{k} | k={k} differ | count!",
             lambda found: sum(one != other for one, other in _counted(found, k)),
         ),
     )
 
 
-ITERATIONS = TableSpec[Found](
+ITERATIONS = TableSpec(
     "kiter-kblpp",
     "k-iteration paths, numbered (kiter) or in forests (kblpp)",
     "D. C. D'Elia and C. Demetrescu, Ball-Larus path profiling across multiple loop iterations, "
@@ -58,12 +62,12 @@ ITERATIONS = TableSpec[Found](
         **{f"kiter{k}": CellNeed(setting("kiter", iterations=k)) for k in LENGTHS},
         **{f"kblpp{k}": CellNeed(setting("kblpp", length=k)) for k in LENGTHS},
     },
-    (PROGRAM, columns.of_overhead("pp", "PP %"), *(c for k in LENGTHS for c in _columns(k))),
+    (*columns("pp | PP % | percent | pp.overhead"), *(c for k in LENGTHS for c in _columns(k))),
     (
         *(
             rule(
                 f"Both count the same paths of {k} iterations equally often.",
-                claims.mean_is(f"different{k}", at_most(0), others=(f"same{k}",)),
+                f"ours: mean(different{k}) <= 0",
             )
             for k in LENGTHS
         ),

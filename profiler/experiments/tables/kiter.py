@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean
 from typing import NamedTuple
 
 from simprof.profiler.experiments.cells.cells import CellKind, CellResult, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import claims, columns, conditions
-from simprof.profiler.experiments.tables.claims import Judge, Rule, rule
-from simprof.profiler.experiments.tables.columns import (
-    PROGRAM,
-    ColumnSpec,
-    Found,
-    Quantity,
-    ResultOf,
-)
+from simprof.profiler.experiments.tables import claims, expressions
+from simprof.profiler.experiments.tables.claims import Rule, rule
 from simprof.profiler.experiments.tables.conditions import (
-    Between,
+    Bound,
     Condition,
     Member,
+    Relation,
     Whose,
     above,
-    at_most,
     below,
+    count_of,
+    member,
     number,
-    papers,
 )
+from simprof.profiler.experiments.tables.expressions import PROGRAM, Found, column, columns
 from simprof.profiler.experiments.tables.spec import CellNeed, SuiteMember, TableSpec
 from simprof.profiler.experiments.tables.table import (
     Bars,
     Claim,
     ReportTable,
-    TableRow,
     program_key,
     published,
 )
@@ -57,7 +50,7 @@ RUNTIME = frozenset(
 
 def own_routines(result: CellResult) -> list[RoutineRow]:
     """Return the program's own routines: the paper instruments C source, and no library."""
-    found = columns.own_routines(result)
+    found = expressions.own_routines(result)
     return [row for row in found if row.name.partition(".")[0] not in RUNTIME]
 
 
@@ -72,27 +65,10 @@ RUNS = {
 OPTIMISED = {f"o{k}": CellNeed(setting("kiter", iterations=k)) for k in (2, 3)}
 
 
-def _slowdown(need: str, title: str, base: str) -> ColumnSpec[Found]:
-    return columns.factor(need, title, ResultOf(need).instructions / ResultOf(base).instructions)
-
-
-def _most_at_most_twice(k: int, paper: str) -> Rule:
-    return rule(
-        f"For most programs {k}-iteration profiling costs little more than acyclic profiling "
-        f"({paper} below twice).",
-        claims.count_is(
-            "programs take at most 2 times as many instructions",
-            claims.most,
-            claims.column(f"k{k}", others=("hash1", f"hash{k}")),
-            papers(at_most(2)),
-        ),
-    )
-
-
 def _hashing_slows(table: ReportTable) -> Claim:
     text = "Large slowdowns come with the change from arrays to hash tables."
-    changed: list[claims.ProgramNumber] = []
-    others: list[claims.ProgramNumber] = []
+    changed: list[tuple[str, float, str]] = []  # Row, its factor, its program
+    others: list[tuple[str, float, str]] = []
     for row in table.judged:
         before = claims.value(table, row, "hash1") or 0
         for k in (2, 3):
@@ -100,27 +76,26 @@ def _hashing_slows(table: ReportTable) -> Claim:
             after = claims.value(table, row, f"hash{k}") or 0
             if slowdown is not None:
                 name = str(row.values[0])
-                part = claims.ProgramNumber(f"{name} (k = {k})", slowdown, program=name)
+                part = (f"{name} (k = {k})", slowdown, name)
                 (changed if after > before + 1 else others).append(part)
     if not changed or not others:
         which = "no" if not changed else "only"
         return claims.judge(
             text, absent=f"the table has {which} programs that change to hash tables for k = 2 or 3"
         )
-    high, low = (fmean(part.value for part in parts) for parts in (changed, others))
-    return claims.judge(
-        text,
-        claims.differs(
-            ("mean factor where more paths are hashed than for k = 1", high),
-            above,
-            ("elsewhere", low),
-            parts=(*claims.members(changed, above(low)), *claims.members(others, below(high))),
-        ),
-    )
+    high, low = (fmean(factor for _, factor, _ in parts) for parts in (changed, others))
+    what = "mean factor where more paths are hashed than for k = 1"
+    parts = [
+        member(name, factor, limit, program=program)
+        for rows, limit in ((changed, above(low)), (others, below(high)))
+        for name, factor, program in rows
+    ]
+    bound = Bound(Relation.ABOVE, low, whose=Whose.PAPER)
+    return claims.judge(text, Condition(what, high, bound, "elsewhere", members=tuple(parts)))
 
 
-def _most_paths(result: CellResult) -> int | None:
-    known = (each.untruncated_paths for each in own_routines(result))
+def _most_paths(found: Found) -> int | None:
+    known = (each.untruncated_paths for each in own_routines(found["k3"]))
     return max((paths for paths in known if paths is not None), default=None)
 
 
@@ -140,10 +115,10 @@ def _gives_up(table: ReportTable) -> Condition | None:
             text = f"{number(paths)} paths, where the paper's is {'above' if expected else 'below'}"
             keeps, far = (paths > PATH_LIMIT) == expected, abs(paths - PATH_LIMIT)
             made.append(Member(str(row.values[0]), text, keeps, far))
-    return conditions.count_of(made, "kernels are as the paper's", len(made))
+    return count_of(made, "kernels are as the paper's", len(made))
 
 
-TABLE3 = TableSpec[Found](
+TABLE3 = TableSpec(
     "kiter3",
     "KITER table 3: slowdown of k-iteration against acyclic path profiling",
     f"{PAPER}, table 3",
@@ -155,27 +130,35 @@ TABLE3 = TableSpec[Found](
     "program's own routine that has most of those entered.",
     {"pp": PP, **RUNS, **OPTIMISED},
     (
-        PROGRAM,
-        columns.of_overhead("k1", "BL %", key="bl"),
-        _slowdown("k2", "k = 2", "k1"),
-        _slowdown("k3", "k = 3", "k1"),
-        columns.percent("hash1", "BL hashed %", ResultOf("k1").hashed),
-        columns.percent("hash2", "k = 2 hashed %", ResultOf("k2").hashed),
-        columns.percent("hash3", "k = 3 hashed %", ResultOf("k3").hashed),
-        columns.of_overhead("pp", "PP %"),
-        _slowdown("o2", "k = 2 optimised", "pp"),
-        _slowdown("o3", "k = 3 optimised", "pp"),
-        columns.total("most3", "most paths, k = 3", ResultOf("k3").of(_most_paths)),
+        *columns("""
+bl | BL % | percent | k1.overhead
+k2 | k = 2 | ratio | k2.instructions / k1.instructions
+k3 | k = 3 | ratio | k3.instructions / k1.instructions
+hash1 | BL hashed % | percent | k1.hashed
+hash2 | k = 2 hashed % | percent | k2.hashed
+hash3 | k = 3 hashed % | percent | k3.hashed
+pp | PP % | percent | pp.overhead
+o2 | k = 2 optimised | ratio | o2.instructions / pp.instructions
+o3 | k = 3 optimised | ratio | o3.instructions / pp.instructions
+"""),
+        column("most3 | most paths, k = 3 | count!", _most_paths),
     ),
     (
-        _most_at_most_twice(2, "8 of 9"),
-        _most_at_most_twice(3, "6 of 8"),
+        rule(
+            "For most programs 2-iteration profiling costs little more than acyclic profiling "
+            "(8 of 9 below twice).",
+            "paper: count(k2 <= 2) >= most",
+        ),
+        rule(
+            "For most programs 3-iteration profiling costs little more than acyclic profiling "
+            "(6 of 8 below twice).",
+            "paper: count(k3 <= 2) >= most",
+        ),
         _hashing_slows,
         rule(
             f"For k = 3 ndes has a routine of more than {PATH_LIMIT:,} paths, on which the paper's "
             "numbering gives up, and no other kernel has.",
             _gives_up,
-            absent="the table has none of the paper's kernels",
         ),
     ),
     notes=(
@@ -195,7 +178,6 @@ SHOWN_ROUTINES = 4
 # Routines of the paper's table 4, which are those of two of its programs.
 NAMED = frozenset({"compress", "cl_hash", "writebytes", "output", "des", "ks", "cyfun"})
 NAMED_OF = ("compress", "ndes")
-NO_LOOPS = "the table has no routine with a loop"
 PLANS = {
     f"k{k}": CellNeed(
         setting("kiter", iterations=k) if k > 1 else setting("pp"), kind=CellKind.PLAN
@@ -209,6 +191,10 @@ class _StaticPaths(NamedTuple):
     name: str
     paths: tuple[int, ...]  # Static paths by k
     own: bool  # Whether it is the program's, and no library's
+
+    def __getattr__(self, name: str) -> int:
+        """Return the paths by k: `k2`."""
+        return self.paths[ITERATIONS.index(int(name.removeprefix("k")))]
 
 
 def _routines(program: SuiteMember, found: Found) -> list[_StaticPaths]:
@@ -238,64 +224,20 @@ def _growing(found: Found) -> Iterator[_StaticPaths]:
             yield _StaticPaths(*routine, tuple(paths), routine in own)
 
 
-def _paths(k: int) -> Quantity[_StaticPaths]:
-    return Quantity(lambda routine: routine.paths[k - 1])
+# By how much the paper's routines grow from k - 1 to k
+GROWTH = {2: "1.6-33.3", 3: "1.5-7.48", 4: "1.42-3.02", 5: "1.35-3.01"}
 
 
-def _once(table: ReportTable) -> list[TableRow]:
-    """Return the rows of the table, each routine once, though several programs have it."""
-    first = {row.values[1:]: row for row in reversed(table.judged)}
-    return [row for row in table.judged if row in first.values()]
-
-
-def _title(row: TableRow) -> str:
-    return f"{row.values[0]}, {row.values[1]}:"
-
-
-def _all_grow(table: ReportTable) -> Condition | None:
-    keys = [f"k{k}" for k in ITERATIONS]
-    made = []
-    for row in _once(table):
-        counts = [claims.value(table, row, key) or 0 for key in keys]
-        stuck = sum(low >= high for low, high in pairwise(counts))
-        text = claims.beside(table, row, keys)
-        made.append(Member(_title(row), text, not stuck, stuck, str(row.values[0])))
-    return conditions.count_of(made, "routines", claims.fraction(3, 4)(len(made)), whose=Whose.OURS)
-
-
-def _grows(k: int) -> Judge:
+def _grows(k: int, paper: str) -> Rule:
     """Return what judges the growth from k - 1 to k by that of the paper's routines."""
-
-    def judged(table: ReportTable) -> Claim:
-        printed = published("kiter4")
-        counts = [] if printed is None else claims.pairs(printed, f"k{k - 1}", f"k{k}")
-        theirs = [after / before for _, before, after in counts if before]
-        parts = [
-            claims.ProgramNumber(
-                _title(row), claims.value(table, row, f"g{k}") or 0.0, program=str(row.values[0])
-            )
-            for row in _once(table)
-        ]
-        values = [part.value for part in parts]
-        text = f"From k = {k - 1} to {k} they grow by a factor ({conditions.extremes(theirs)})."
-        if not theirs or not parts:
-            return claims.judge(text, absent=NO_LOOPS)
-        limit = papers(Between(min(theirs), max(theirs)))
-        return claims.judge(
-            text,
-            conditions.value_is(
-                "median",
-                median(values),
-                limit,
-                remark=conditions.extremes(values),
-                parts=claims.members(parts, limit),
-            ),
-        )
-
-    return judged
+    growth = f"k{k} / k{k - 1}"
+    return rule(
+        f"From k = {k - 1} to {k} they grow by a factor ({paper}).",
+        f"paper: paper(min({growth})) <= median(g{k}) <= paper(max({growth}))",
+    )
 
 
-TABLE4 = TableSpec[_StaticPaths](
+TABLE4 = TableSpec(
     "kiter4",
     "KITER table 4: static paths by k",
     f"{PAPER}, table 4",
@@ -307,19 +249,14 @@ TABLE4 = TableSpec[_StaticPaths](
     PLANS,
     (
         PROGRAM,
-        ColumnSpec("routine", "routine", value=lambda routine: routine.name),
-        ColumnSpec(
-            "of", "of", value=lambda routine: "the program" if routine.own else "its library"
-        ),
-        *(columns.total(f"k{k}", "BL" if k == 1 else f"k = {k}", _paths(k)) for k in ITERATIONS),
-        *(
-            columns.factor(f"g{k}", f"{k - 1} to {k}", _paths(k) / _paths(k - 1))
-            for k in ITERATIONS[1:]
-        ),
+        column("routine | routine | text | name"),
+        column("of | of | text", lambda each: "the program" if each.own else "its library"),
+        *(column(f"k{k} | {'BL' if k == 1 else f'k = {k}'} | count! | k{k}") for k in ITERATIONS),
+        *(column(f"g{k} | {k - 1} to {k} | ratio | k{k} / k{k - 1}") for k in ITERATIONS[1:]),
     ),
     (
-        rule("Static paths grow with every k.", _all_grow, absent=NO_LOOPS),
-        *map(_grows, ITERATIONS[1:]),
+        rule("Static paths grow with every k.", "ours: count(k1 < k2 < k3 < k4 < k5) >= 3/4"),
+        *(_grows(k, paper) for k, paper in GROWTH.items()),
     ),
     notes=(
         f"The paper gives up on a routine beyond {PATH_LIMIT:,} paths and prints no number for it; "

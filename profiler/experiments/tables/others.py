@@ -14,11 +14,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from simprof.profiler.experiments.cells.cells import (
-    ALONE_INSTRUCTIONS,
-    ALONE_ROUTINES,
     COMPILER_INCREMENTS,
     REWRITING,
     CellKind,
@@ -27,24 +26,25 @@ from simprof.profiler.experiments.cells.cells import (
 )
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.suites.suite import CounterBuild
-from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule, untestable
-from simprof.profiler.experiments.tables.columns import (
+from simprof.profiler.experiments.tables.expressions import (
     PROGRAM,
     ColumnSpec,
+    Expression,
     Found,
-    ResultOf,
+    column,
+    columns,
+    more_columns,
 )
-from simprof.profiler.experiments.tables.conditions import Between, above, at_least, below, number
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
-from simprof.profiler.experiments.tables.table import Bars, ratio
+from simprof.profiler.experiments.tables.table import Bars, percentage, ratio
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes import registry
 
 # -- CS6120 ---------------------------------------------------------------------------------------
 
 
-CS6120 = TableSpec[Found](
+CS6120 = TableSpec(
     "cs6120",
     "CS6120: edge profiling by calls, on every edge and on chords only",
     "K. Voor and H. Liu, Dynamic Edge Profiling with Optimal Counter Placement, CS 6120 course "
@@ -58,17 +58,16 @@ CS6120 = TableSpec[Found](
         "calls_maximum": CellNeed(setting("calls-optimal")),
         "naive": CellNeed(setting("naive")),
     },
-    (
-        PROGRAM,
-        columns.of_normalised("calls", "every edge", executed=True),
-        columns.of_normalised("calls_optimal", "optimal", executed=True),
-        columns.of_normalised("calls_maximum", "maximum tree", executed=True),
-        columns.of_normalised("naive", "counters", executed=True),
-    ),
+    columns("""
+calls | every edge | ratio | calls.instructions / calls.base | executed
+calls_optimal | optimal | ratio | calls_optimal.instructions / calls_optimal.base | executed
+calls_maximum | maximum tree | ratio | calls_maximum.instructions / calls_maximum.base | executed
+naive | counters | ratio | naive.instructions / naive.base | executed
+"""),
     (
         rule(
             "Logging every edge makes programs take several times as long (5 times on average).",
-            claims.mean_is("calls", at_least(2), others=("calls_optimal",)),
+            "ours: mean(calls) >= 2",
         ),
         untestable(
             "Optimal placement is faster (4.8 times).",
@@ -76,24 +75,12 @@ CS6120 = TableSpec[Found](
         ),
         rule(
             "... but only by a little (4 %).",
-            claims.means_give(
-                "optimal by every edge",
-                ratio,
-                "calls_optimal",
-                "calls",
-                at_least(0.9),
-                remark=lambda optimal, calls: f"means {number(optimal)} and {number(calls)}",
-            ),
+            "ours: optimal by every edge: mean(calls_optimal) / mean(calls) >= 0.9",
         ),
         rule(
             "A maximum spanning tree of estimated weights would be faster still (named as next "
             "step).",
-            claims.means_differ(
-                ("mean of BL94's maximum tree", "calls_maximum"),
-                below,
-                ("mean of an arbitrary tree", "calls_optimal"),
-                ("maximum", "arbitrary"),
-            ),
+            "paper: mean(calls_maximum) < mean(calls_optimal)",
         ),
     ),
     bars=Bars(
@@ -106,23 +93,23 @@ CS6120 = TableSpec[Found](
 # -- all schemes ----------------------------------------------------------------------------------
 
 
-def _scheme(mode: str) -> ColumnSpec[Found]:
-    overhead = ResultOf(mode).overhead
-    return columns.percent(mode, mode, lambda row: overhead(row) if mode in row else None)
+def _overhead(mode: str) -> Callable[[Found], float | None]:
+    shown = Expression(f"{mode.replace('-', '_')}.overhead")
+    return lambda row: shown(row) if mode in row else None
 
 
 @cache
-def overheads() -> TableSpec[Found]:
+def overheads() -> TableSpec:
     """Return the table; its columns are the modes that are installed."""
     modes = registry.planned_modes()
-    return TableSpec[Found](
+    return TableSpec(
         "overheads",
         "Overheads of all schemes",
         "simprof",
         "Added instructions in percent of the uninstrumented run's, under each scheme's default "
         "options.",
         {mode: CellNeed(setting(mode)) for mode in modes},
-        (PROGRAM, *map(_scheme, modes)),
+        (PROGRAM, *(column(f"{mode} | {mode} | percent", _overhead(mode)) for mode in modes)),
         is_partial=True,
     )
 
@@ -153,13 +140,20 @@ def _executed(result: CellResult) -> int:
     return sum(row.instructions for row in (*_own(result), *helpers))
 
 
-_PLAIN, _ARCS = ResultOf("plain"), ResultOf("arcs")
-_OWN_EXECUTED = _PLAIN.of(_executed)
-_COUNTING = _ARCS.of(_executed) - _OWN_EXECUTED
-_QPT2, _NAIVE = (ResultOf(mode).total("added", _own) for mode in ("qpt2", "naive"))
+def _counting(found: Found) -> int:
+    """Return what own routines execute more than the plain build's: gcc's counting."""
+    return _executed(found["arcs"]) - _executed(found["plain"])
 
 
-GCOV_ARCS = TableSpec[Found](
+def _added(found: Found, mode: str) -> int:
+    return sum(row.added for row in _own(found[mode]))
+
+
+def _in_base(part: Callable[[Found], int]) -> Callable[[Found], float | None]:
+    return lambda found: percentage(part(found), found["plain"].base)
+
+
+GCOV_ARCS = TableSpec(
     "gcov-arcs",
     "gcc's own edge profiling against QPT2 and naive",
     "GCC 12, -fprofile-arcs (manual, section 3.12), and libgcov",
@@ -177,38 +171,48 @@ GCOV_ARCS = TableSpec[Found](
         "naive": CellNeed(setting("naive"), whole=True),
     },
     (
-        PROGRAM,
-        columns.total("base", "base", _PLAIN.base),
-        columns.percent("own", "own %", 100 * _OWN_EXECUTED / _PLAIN.base),
-        columns.total("executed", "executed", _ARCS.base),
-        columns.total("counting", "counting", _COUNTING),
-        columns.total("start_dump", "start-up, writing", _ARCS.base - _PLAIN.base - _COUNTING),
-        columns.percent("gcc", "gcc %", 100 * _COUNTING / _PLAIN.base),
-        columns.percent("qpt2", "QPT2 %", 100 * _QPT2 / _PLAIN.base),
-        columns.percent("naive", "naive %", 100 * _NAIVE / _PLAIN.base),
-        columns.factor("gcc_qpt2", "gcc/QPT2", _COUNTING / _QPT2),
-        columns.factor("gcc_naive", "gcc/naive", _COUNTING / _NAIVE),
-        columns.factor(
-            "increments",
-            "inc/inc",
-            _ARCS.counts(COMPILER_INCREMENTS) / ResultOf("qpt2").total("edge_increments", _own),
+        *columns("base | base | count! | plain.base"),
+        column("own | own % | percent", _in_base(lambda found: _executed(found["plain"]))),
+        column("executed | executed | count! | arcs.base"),
+        column("counting | counting | count!", _counting),
+        column(
+            "start_dump | start-up, writing | count!",
+            lambda found: found["arcs"].base - found["plain"].base - _counting(found),
+        ),
+        column("gcc | gcc % | percent", _in_base(_counting)),
+        column("qpt2 | QPT2 % | percent", _in_base(lambda found: _added(found, "qpt2"))),
+        column("naive | naive % | percent", _in_base(lambda found: _added(found, "naive"))),
+        column(
+            "gcc_qpt2 | gcc/QPT2 | ratio",
+            lambda found: ratio(_counting(found), _added(found, "qpt2")),
+        ),
+        column(
+            "gcc_naive | gcc/naive | ratio",
+            lambda found: ratio(_counting(found), _added(found, "naive")),
+        ),
+        column(
+            "increments | inc/inc | ratio",
+            lambda found: ratio(
+                found["arcs"].counts[COMPILER_INCREMENTS],
+                sum(row.edge_increments for row in _own(found["qpt2"])),
+            ),
         ),
     ),
     (
         rule(
             "Only arcs that are not on the spanning tree have to be instrumented (GCC manual): "
             "gcc's counting costs less than a counter on every edge.",
-            claims.each_is("gcc_naive", below(1), others=("gcc", "naive")),
+            "ours: max(gcc_naive) < 1",
         ),
         rule(
             "gcc's tree, too, has the edges that are estimated to be crossed most, but first those "
             "of calls that may not return: its counters count somewhat more often than QPT2's.",
-            claims.mean_is("increments", Between(1, 2), others=("gcc_qpt2",)),
+            "ours: 1 <= mean(increments) <= 2",
         ),
         rule(
             "What QPT2 is predicted to add is of the size of what a compiler's own edge profiling "
             "executes.",
-            claims.mean_is("gcc_qpt2", Between(0.5, 2), others=("gcc", "qpt2")),
+            "ours: 0.5 <= mean(gcc_qpt2) <= 2",
         ),
     ),
     notes=(
@@ -233,15 +237,16 @@ INSTRUMENTED = "simprof, docs/INSTRUMENT.md"
 SHORT = {Cause.CALLS: "old returns", Cause.PROGRAM_COUNTERS: "%pc"}
 
 
-_PP = ResultOf("pp")
+def _cause(cause: Cause) -> ColumnSpec:
+    """Return the column of what rewriting executes for a cause, in percent of base."""
+    title, count = SHORT.get(cause, cause.replace("-", " ")), f"{REWRITING}:{cause}"
+    return column(
+        f"{cause} | {title} | share",
+        lambda found: percentage(found["pp"].counts[count], found["pp"].base),
+    )
 
 
-def _cause(name: str, title: str, count: str) -> ColumnSpec[Found]:
-    """Return the column of what rewriting executes, in percent of base."""
-    return columns.share(name, title, 100 * _PP.counts(count) / _PP.base)
-
-
-REWRITING_COSTS = TableSpec[Found](
+REWRITING_COSTS = TableSpec(
     "rewriting",
     "What rewriting a program costs, by cause",
     INSTRUMENTED,
@@ -252,21 +257,21 @@ REWRITING_COSTS = TableSpec[Found](
     "Alone: routines that were left alone and so count nothing; then their share of base.",
     {"pp": CellNeed(setting("pp"), kind=CellKind.EXECUTE)},
     (
-        PROGRAM,
-        columns.total("base", "base", _PP.base),
-        columns.of_overhead("pp", "PP %"),
-        _cause("rewriting", "rewriting %", REWRITING),
-        columns.percent("part", "of PP %", 100 * _PP.counts(REWRITING) / _PP.added),
-        *(
-            _cause(cause, SHORT.get(cause, cause.replace("-", " ")), f"{REWRITING}:{cause}")
-            for cause in Cause
-        ),
-        columns.total("alone", "alone", _PP.counts(ALONE_ROUTINES)),
-        _cause("alone_share", "alone %", ALONE_INSTRUCTIONS),
+        *columns("""
+base | base | count! | pp.base
+pp | PP % | percent | pp.overhead
+rewriting | rewriting % | share | 100 * pp.rewriting / pp.base
+part | of PP % | percent | 100 * pp.rewriting / pp.added
+"""),
+        *map(_cause, Cause),
+        *more_columns("""
+alone | alone | count! | pp.alone_routines
+alone_share | alone % | share | 100 * pp.alone_instructions / pp.base
+"""),
     ),
     of_instrumented=True,
 )
-TIMES = TableSpec[Found](
+TIMES = TableSpec(
     "instrumented",
     "How long instrumented programs run",
     INSTRUMENTED,
@@ -275,25 +280,19 @@ TIMES = TableSpec[Found](
     "as by simprof run --mode=pp, without the start of Python. Slower: instrumented by original. "
     "Simulation/instrumented: simprof by instrumented.",
     {"pp": CellNeed(setting("pp"), kind=CellKind.TIME)},
-    (
-        PROGRAM,
-        columns.total("base", "base", _PP.base),
-        columns.seconds("original", "original s", _PP.seconds("original")),
-        columns.seconds("instrumented", "instrumented s", _PP.seconds("instrumented")),
-        columns.factor("slower", "slower", _PP.seconds("instrumented") / _PP.seconds("original")),
-        columns.seconds("simulated", "simprof s", _PP.seconds("simulated")),
-        columns.factor(
-            "quotient",
-            "simprof/instrumented",
-            _PP.seconds("simulated") / _PP.seconds("instrumented"),
-        ),
-    ),
+    columns("""
+base | base | count! | pp.base
+original | original s | seconds | pp.original
+instrumented | instrumented s | seconds | pp.instrumented
+slower | slower | ratio | pp.instrumented / pp.original
+simulated | simprof s | seconds | pp.simulated
+quotient | simprof/instrumented | ratio | pp.simulated / pp.instrumented
+"""),
     (
         rule(
             "An instrumented program under qemu is faster than the simulation that counts the "
             "same.",
-            claims.each_is("quotient", above(1), others=("instrumented", "simulated")),
-            absent="qemu-user is not installed, and nothing was run under it",
+            "ours: min(quotient) > 1",
         ),
     ),
     notes=(

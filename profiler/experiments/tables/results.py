@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -26,7 +25,7 @@ NO_SUITE = "(none)"  # What programs of a sweep that belong to no suite go under
 
 def run_tables(
     suite: Suite,
-    specs: Sequence[TableSpec[Any]],
+    specs: Sequence[TableSpec],
     view: View,
     *,
     store: Store | None = None,
@@ -81,7 +80,7 @@ def stored_tables(
     path: Path,
     # Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only one.
     suite: str | None,
-    specs: Sequence[TableSpec[Any]],
+    specs: Sequence[TableSpec],
     view: View,
     *,
     only: Sequence[str] = (),
@@ -188,7 +187,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _stored_executed(
-    specs: Sequence[TableSpec[Any]],
+    specs: Sequence[TableSpec],
     programs: Sequence[SuiteMember],
     results: Mapping[Cell, CellResult],
     view: View,
@@ -232,7 +231,7 @@ def _matching(programs: Sequence[SuiteMember], only: Sequence[str]) -> tuple[Sui
 def _report(
     suite: str,
     title: str,
-    specs: Sequence[TableSpec[Any]],
+    specs: Sequence[TableSpec],
     programs: tuple[SuiteMember, ...],
     results: Mapping[Cell, CellResult],
     view: View,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Generic, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,8 +32,7 @@ from simprof.profiler.experiments.cells.cells import (
 from simprof.profiler.experiments.cells.settings import CellSetting, selecting, setting
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, CounterBuild, with_counters
 from simprof.profiler.experiments.tables.averages import beside, likeness, with_averages
-from simprof.profiler.experiments.tables.claims import Judge
-from simprof.profiler.experiments.tables.columns import PROGRAM, ColumnSpec, Found, Subject
+from simprof.profiler.experiments.tables.expressions import PROGRAM, ColumnSpec, Found
 from simprof.profiler.experiments.tables.table import (
     EXECUTED,
     Bars,
@@ -103,7 +102,7 @@ class CellNeed(Struct, frozen=True):
         return Cell(program, self.setting, name, self.kind, with_counters(build, self.counters))
 
 
-class TableSpec(Struct, Generic[Subject], frozen=True):
+class TableSpec(Struct, frozen=True):
     """What `make` makes a table of. Names are as in `ReportTable`."""
 
     name: str
@@ -111,8 +110,10 @@ class TableSpec(Struct, Generic[Subject], frozen=True):
     source: str
     caption: str
     needs: Mapping[str, CellNeed]  # Our name -> the cell of each program
-    columns: tuple[ColumnSpec[Subject], ...]
-    claims: tuple[Judge, ...] = ()  # Judge the paper's claims by the finished table
+    columns: tuple[ColumnSpec, ...]
+    claims: tuple[
+        Callable[[ReportTable], Claim], ...
+    ] = ()  # Judge the paper's claims by the finished table
     notes: tuple[str, ...] = ()
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
@@ -120,9 +121,9 @@ class TableSpec(Struct, Generic[Subject], frozen=True):
     # these alone are averaged and judged, where there are any. "": all programs are.
     originals: str = ""
     # The subjects of a program's rows; none where it has nothing to tell.
-    rows: Callable[[SuiteMember, Found], Iterable[Subject]] = lambda _, found: cast(Any, (found,))
+    rows: Callable[[SuiteMember, Found], Iterable[Any]] = lambda _, found: (found,)
     # Whether a subject is judged, of programs that are.
-    judges: Callable[[Subject], bool] = lambda _: True
+    judges: Callable[[Any], bool] = lambda _: True
     averaged: bool = True  # Whether rows of averages are added
     includes: Callable[[SuiteMember], bool] = lambda _: True  # Whether it has rows of it
     # Whether it is about instrumented programs only: then it has rows of those that `View.executed`
@@ -132,7 +133,7 @@ class TableSpec(Struct, Generic[Subject], frozen=True):
     is_partial: bool = False
     # The subjects of all rows, of the results of all programs that did not fail; None: a program's
     # rows are about it alone (`rows`).
-    across: Callable[[Sequence[Found]], Iterable[Subject]] | None = None
+    across: Callable[[Sequence[Found]], Iterable[Any]] | None = None
 
     def cells(self, programs: Iterable[SuiteMember], view: View) -> Iterator[Cell]:
         """Yield the cells that it needs."""
@@ -218,7 +219,7 @@ CAPTION = (
 
 
 def make(
-    spec: TableSpec[Any],
+    spec: TableSpec,
     programs: Sequence[SuiteMember],
     results: Mapping[Cell, CellResult],
     view: View,
@@ -271,7 +272,7 @@ def make(
 
 def _across(
     subjects: Callable[[Sequence[Found]], Iterable[Any]],
-    spec: TableSpec[Any],
+    spec: TableSpec,
     programs: Sequence[SuiteMember],
     results: Mapping[Cell, CellResult],
     view: View,
@@ -290,7 +291,7 @@ def _across(
     yield from failed
 
 
-def _originals(spec: TableSpec[Any], programs: Sequence[SuiteMember]) -> Mapping[str, str]:
+def _originals(spec: TableSpec, programs: Sequence[SuiteMember]) -> Mapping[str, str]:
     """Return which of the paper's programs each one stands in for, of those that do."""
     theirs = published(spec.originals) if spec.originals else None
     if theirs is None:
@@ -324,7 +325,7 @@ _BLOCKS = {
 }
 
 
-def _columns(spec: TableSpec[Any], executed: bool) -> Iterator[TableColumn]:
+def _columns(spec: TableSpec, executed: bool) -> Iterator[TableColumn]:
     for column in spec.columns:
         yield column
         if executed and column.predicts:
@@ -334,7 +335,7 @@ def _columns(spec: TableSpec[Any], executed: bool) -> Iterator[TableColumn]:
 
 
 def _executed(
-    spec: TableSpec[Any], program: SuiteMember, results: Mapping[Cell, CellResult], view: View
+    spec: TableSpec, program: SuiteMember, results: Mapping[Cell, CellResult], view: View
 ) -> Found:
     """Return what a program executed, by need; {} where it was not run for this table."""
     needs = spec.executed(program, view)
@@ -361,7 +362,7 @@ def _results(
 
 
 def _rows(
-    spec: TableSpec[Any], program: SuiteMember, found: Found, executed: Found | None
+    spec: TableSpec, program: SuiteMember, found: Found, executed: Found | None
 ) -> Iterator[TableRow]:
     """Yield the rows of a program; `executed`: None where the table does not show that."""
     for result in found.values():
@@ -385,7 +386,7 @@ def _rows(
 
 
 def _values(
-    spec: TableSpec[Any], program: SuiteMember, subject: Any, executed: Found | None
+    spec: TableSpec, program: SuiteMember, subject: Any, executed: Found | None
 ) -> Iterator[Value]:
     ran = {need: result for need, result in (executed or {}).items() if not result.failed}
     for column in spec.columns:

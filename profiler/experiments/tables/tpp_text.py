@@ -7,52 +7,20 @@ the run's beginning is worth, by its length, and one of another input (3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import chain
+from collections.abc import Iterable, Mapping
 
-from msgspec.structs import replace
-
-from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.tables import claims, columns, conditions, tpp
-from simprof.profiler.experiments.tables.claims import Rule, of_hashing, rule
-from simprof.profiler.experiments.tables.columns import (
-    PROGRAM,
-    ColumnSpec,
-    Found,
-    Quantity,
-    ResultOf,
-)
-from simprof.profiler.experiments.tables.conditions import (
-    Between,
-    Condition,
-    at_least,
-    at_most,
-    number,
-    papers,
-)
+from simprof.profiler.experiments.tables import tpp
+from simprof.profiler.experiments.tables.claims import of_hashing, rule
+from simprof.profiler.experiments.tables.expressions import ColumnSpec, column, columns
 from simprof.profiler.experiments.tables.spec import TableSpec
-from simprof.profiler.experiments.tables.table import Bars, ReportTable, percentage, ratio
+from simprof.profiler.experiments.tables.table import Bars
 
 PARTS = {
     "cold": tpp.tpp_need(cold=tpp.COLD, loop=0, count_obvious=True),
     "obvious": tpp.tpp_need(cold=0, loop=tpp.LOOP),
     "uncounted": tpp.tpp_need(cold=tpp.COLD, loop=tpp.LOOP, no_cold_counter=True),
 }
-
-
-def _cold_alone(table: ReportTable) -> Condition | None:
-    pp, best = (number(table.mean(key)) for key in ("pp", "t515"))
-    limit = Between(40, 80, " %")
-    return conditions.value_is(
-        "part of the reduction",
-        tpp.reduction_share(table, "cold"),
-        limit,
-        remark=f"from {pp} % to {best} %",
-        parts=claims.members(tpp.reduction_shares(table, "cold"), limit),
-    )
-
-
-TPP_PARTS = TableSpec[Found](
+TPP_PARTS = TableSpec(
     "tpp-parts",
     "TPP sections 4.1 and 5.1: what each part of TPP gains",
     f"{tpp.PAPER}, sections 4.1 and 5.1 (text)",
@@ -62,30 +30,24 @@ TPP_PARTS = TableSpec[Found](
     "PP's increments that are in hash tables.",
     {"pp": tpp.PP, "t515": tpp.TPP["t515"], **PARTS},
     (
-        PROGRAM,
-        columns.of_overhead("pp", "PP %"),
-        columns.of_overhead("t515", "TPP(5,15) %"),
-        columns.of_overhead("cold", "cold only %"),
-        columns.of_overhead("obvious", "obvious only %"),
-        columns.of_overhead("uncounted", "cold uncounted %"),
+        *columns("""
+pp | PP % | percent | pp.overhead
+t515 | TPP(5,15) % | percent | t515.overhead
+cold | cold only % | percent | cold.overhead
+obvious | obvious only % | percent | obvious.overhead
+uncounted | cold uncounted % | percent | uncounted.overhead
+"""),
         tpp.PP_HASHED,
     ),
     (
         of_hashing(
             "About 60 % of the reduction of overhead comes from the removal of cold paths alone.",
-            _cold_alone,
+            f"ours: part of the reduction: 40 <= {tpp.part_of_reduction('cold')} <= 80 %",
         ),
         of_hashing(
             "Not to count cold paths lowers the average overhead from 14 % to 13 % only.",
-            claims.means_give(
-                "saved",
-                lambda best, ignored: percentage(best - ignored, best),
-                "t515",
-                "uncounted",
-                papers(Between(0, 100 / 7, " % of TPP(5,15)'s overhead")),
-                remark=lambda best, ignored: f"from {number(best)} % to {number(ignored)} %",
-                more=None,
-            ),
+            "paper: saved: 0 <= 100 * (mean(t515) - mean(uncounted)) / mean(t515) <= 100 / 7 % of "
+            "TPP(5,15)'s overhead",
         ),
     ),
     notes=(
@@ -101,40 +63,20 @@ ITERATIONS = {"l10": 10, "l100": 100}
 CUT = {key: tpp.tpp_need(cold=0, loop=100 / turns) for key, turns in ITERATIONS.items()}
 
 
-def _length(need: str) -> Quantity[Found]:
+def _length(need: str) -> str:
     """Return the blocks of an executed path on average."""
-
     # Every turn of a self-loop is a path of one block. Where its loop is not disconnected, it has
     # a counter of its own (EPP 4.1): the paper's tool, which breaks self-loops as any back edge,
     # executes as many paths then, and as many blocks.
-    def blocks(result: CellResult) -> float | None:
-        if (facts := result.facts) is None:
-            return None
-        paths = facts.executions + sum(row.self_loop_increments for row in result.routines)
-        return ratio(facts.edges + paths, paths)
-
-    return ResultOf(need).of(blocks)
+    paths = f"({need}.facts.executions + {need}.all.self_loop_increments)"
+    return f"(({need}.facts.edges + {paths}) / {paths})"
 
 
-def _shorter(need: str, title: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
-    """Return the columns of the length where loops are disconnected, and of what is lost."""
-    lost = 100 * (_length("pp") - _length(need)) / _length("pp")
-    return (
-        columns.decimal(need, title, _length(need)),
-        columns.percent(f"lost_{need}", "lost %", lost),
-    )
+def _lost(need: str) -> str:
+    return f"100 * ({_length('pp')} - {_length(need)}) / {_length('pp')}"
 
 
-def _loss_rule(key: str, told: str, most: float) -> Rule:
-    """Return the rule that no more than `most` percent of the length are lost on average."""
-    return rule(
-        f"What is lost by disconnecting loops of {ITERATIONS[key]} iterations on average and more "
-        f"{told}.",
-        claims.mean_is(f"lost_{key}", at_most(most, " %"), others=("pp", key)),
-    )
-
-
-TPP_LENGTHS = TableSpec[Found](
+TPP_LENGTHS = TableSpec(
     "tpp-lengths",
     "TPP section 4.2.1: path length lost by disconnecting loops",
     f"{tpp.PAPER}, section 4.2.1 (text)",
@@ -142,15 +84,24 @@ TPP_LENGTHS = TableSpec[Found](
     "on average and more disconnected, TPP(0,10) and TPP(0,1); lost: in percent of PP's. Every "
     "turn of a self-loop is a path of one block.",
     {"pp": tpp.PP, **CUT},
+    columns(f"""
+pp | PP | decimal | {_length("pp")}
+l10 | loops of 10 | decimal | {_length("l10")}
+lost_l10 | lost % | percent | {_lost("l10")}
+l100 | loops of 100 | decimal | {_length("l100")}
+lost_l100 | lost % | percent | {_lost("l100")}
+"""),
     (
-        PROGRAM,
-        columns.decimal("pp", "PP", _length("pp")),
-        *_shorter("l10", "loops of 10"),
-        *_shorter("l100", "loops of 100"),
-    ),
-    (
-        _loss_rule("l10", "is negligible: average path length falls by 1.5 % only", 5.0),
-        _loss_rule("l100", "is imperceptible", 0.5),
+        rule(
+            "What is lost by disconnecting loops of 10 iterations on average and more is "
+            "negligible: average path length falls by 1.5 % only.",
+            "ours: mean(lost_l10) <= 5 %",
+        ),
+        rule(
+            "What is lost by disconnecting loops of 100 iterations on average and more is "
+            "imperceptible.",
+            "ours: mean(lost_l100) <= 0.5 %",
+        ),
     ),
     notes=(
         "Where loops are disconnected, fewer routines have so many paths that they are truncated, "
@@ -162,14 +113,17 @@ TPP_LENGTHS = TableSpec[Found](
 
 # Key -> instructions at the run's beginning whose edge profile guides TPP(5,15)
 AGES = {f"t{power}": 10**power for power in range(4, 8)}
+AGE_TITLES = {**{key: f"10^{key[1:]}" for key in AGES}, "t515": "whole", "t6c": "10^6 counted"}
 
 
-def _at_age(key: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
-    title = {"t515": "whole", "t6c": "10^6 counted"}.get(key, f"10^{key[1:]}")
-    return columns.of_overhead(key, f"{title} %"), tpp.definite_flow(key)
+def _guided(titles: Mapping[str, str], start: str = "a") -> Iterable[ColumnSpec]:
+    """Yield the columns of overhead and attribution of runs that are guided differently."""
+    for key, title in titles.items():
+        yield column(f"{key} | {title} % | percent | {key}.overhead")
+        yield tpp.definite_flow(key, f"{start}{key.removeprefix('t') if start == 'a' else key}")
 
 
-TPP_AGE = TableSpec[Found](
+TPP_AGE = TableSpec(
     "tpp-age",
     "TPP section 3: edge profiles of the run's beginning",
     f"{tpp.PAPER}, sections 3 and 5 (text)",
@@ -185,18 +139,12 @@ TPP_AGE = TableSpec[Found](
         "t515": tpp.TPP["t515"],
         "t6c": tpp.tpp_need(cold=tpp.COLD, loop=tpp.LOOP, first=AGES["t6"], count_obvious=True),
     },
-    (
-        PROGRAM,
-        columns.of_overhead("pp", "PP %"),
-        *chain.from_iterable(_at_age(key) for key in (*AGES, "t515", "t6c")),
-    ),
+    (*columns("pp | PP % | percent | pp.overhead"), *_guided(AGE_TITLES)),
     (
         rule(
             "Edge profiles of an early stage of the run are representative: with one that is, "
             "attribution of definite flow exceeds 98 %.",
-            claims.mean_is(
-                "a6c", papers(at_least(98, " %")), others=("a4", "a5", "a6", "a7", "a515")
-            ),
+            "paper: mean(a6c) >= 98 %",
         ),
     ),
     notes=(
@@ -223,27 +171,7 @@ GUIDES: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "t515c": ("own counted", COUNTED),
     "trainc": ("train counted", TRAIN | COUNTED),
 }
-
-
-def _guided(key: str, title: str) -> tuple[ColumnSpec[Found], ColumnSpec[Found]]:
-    attributed = replace(tpp.definite_flow(key), key=f"a_{key}")
-    return columns.of_overhead(key, f"{title} %"), attributed
-
-
-def _cost_of_training(table: ReportTable) -> Condition | None:
-    pp, own, train = (table.mean(key) for key in ("pp", "t515c", "trainc"))
-    saved = None if pp is None or own is None else pp - own
-    kept = None if pp is None or train is None or not saved else percentage(pp - train, saved)
-    return conditions.value_is(
-        "part of the reduction from PP that the train input's profile reaches",
-        kept,
-        at_least(80, " %"),
-        remark=f"means: PP {number(pp)} %, own {number(own)} %, train {number(train)} %",
-        behind=len(table.values("trainc")),
-    )
-
-
-TPP_TRAIN = TableSpec[Found](
+TPP_TRAIN = TableSpec(
     "tpp-train",
     "TPP section 3: the train input's edge profile guides the ref run",
     f"{tpp.PAPER}, sections 3 and 5 (text)",
@@ -258,20 +186,21 @@ TPP_TRAIN = TableSpec[Found](
         },
     },
     (
-        PROGRAM,
-        columns.of_overhead("pp", "PP %"),
-        *chain.from_iterable(_guided(key, title) for key, (title, _) in GUIDES.items()),
+        *columns("pp | PP % | percent | pp.overhead"),
+        *_guided({key: title for key, (title, _) in GUIDES.items()}, "a_"),
         tpp.PP_HASHED,
     ),
     (
         rule(
             "An edge profile that was taken earlier is representative: with one that is, "
             "attribution of definite flow exceeds 98 %.",
-            claims.mean_is(
-                "a_trainc", papers(at_least(98, " %")), others=("a_t515", "a_train", "a_t515c")
-            ),
+            "paper: mean(a_trainc) >= 98 %",
         ),
-        of_hashing("... and overhead is reduced as by the run's own.", _cost_of_training),
+        of_hashing(
+            "... and overhead is reduced as by the run's own.",
+            "ours: part of the reduction from PP that the train input's profile reaches: "
+            f"{tpp.part_of_reduction('trainc', 'mean(t515c)')} >= 80 %",
+        ),
     ),
     notes=(
         "Obvious paths have the counts of the edge profile: those of another input are no counts "

@@ -7,54 +7,17 @@ machines.
 
 from __future__ import annotations
 
-from typing import Any
-
-from simprof.profiler.experiments.cells.cells import CellKind, CellResult
+from simprof.profiler.experiments.cells.cells import CellKind
 from simprof.profiler.experiments.cells.settings import setting
-from simprof.profiler.experiments.tables import claims, columns
 from simprof.profiler.experiments.tables.claims import rule, untestable
-from simprof.profiler.experiments.tables.columns import (
-    PROGRAM,
-    ColumnSpec,
-    Found,
-    Quantity,
-    ResultOf,
-)
-from simprof.profiler.experiments.tables.conditions import Between, at_least
+from simprof.profiler.experiments.tables.expressions import column, columns
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
-from simprof.profiler.experiments.tables.table import Bars, ratio
+from simprof.profiler.experiments.tables.table import Bars
 from simprof.profiler.trace.net import DELAYS
-
-_MILLION = 1_000_000
-
-
-def _bytes(need: str, size: str, *, bits: bool = False) -> Quantity[Found]:
-    """Return bytes for each million instructions of the program."""
-
-    def of(result: CellResult) -> Any:
-        found = result.sizes.get(size)
-        if found is None:
-            return None
-        return _MILLION * (-(-found // 8) if bits else found) / result.base
-
-    return ResultOf(need).of(of)
-
-
-def _trace(mode: str) -> ColumnSpec[Found]:
-    return columns.decimal(mode, mode, _bytes(mode, "trace_bits", bits=True))
-
-
-def _paths(key: str, title: str, size: str) -> ColumnSpec[Found]:
-    return columns.decimal(key, title, _bytes("paths", size))
-
-
-def _number(key: str, title: str, size: str) -> ColumnSpec[Found]:
-    return columns.total(key, title, ResultOf("paths").of(lambda result: result.sizes.get(size)))
-
 
 _PATHS = CellNeed(setting("wpp"), kind=CellKind.EXECUTE)
 
-TRACES = TableSpec[Found](
+TRACES = TableSpec(
     "traces",
     "Traces of one execution: bytes for each million instructions",
     "after J. R. Larus, Whole Program Paths, PLDI 1999; C. G. Nevill-Manning and I. H. Witten, "
@@ -68,32 +31,31 @@ TRACES = TableSpec[Found](
         **{mode: CellNeed(setting(mode)) for mode in ("witness", "bits", "pap", "wpp", "pp")},
         "paths": _PATHS,
     },
-    (
-        PROGRAM,
-        _trace("witness"),
-        _trace("bits"),
-        _trace("pap"),
-        _trace("wpp"),
-        _paths("grammar", "wpp grammar", "grammar_bytes"),
-        _paths("zstd", "wpp zstd", "path_zstd_bytes"),
-        _number("symbols", "symbols", "path_symbols"),
-        _number("rules", "rules", "grammar_rules"),
-        columns.of_overhead("witness", "witness %", key="witness_overhead"),
-        columns.of_overhead("bits", "bits %", key="bits_overhead"),
-        columns.of_overhead("pap", "pap %", key="pap_overhead"),
-        columns.of_overhead("wpp", "wpp %", key="wpp_overhead"),
-        columns.of_overhead("pp", "pp %", key="pp_overhead"),
-    ),
+    columns("""
+witness | witness | decimal | 1000000 * ((witness.trace_bits + 7) // 8) / witness.base
+bits | bits | decimal | 1000000 * ((bits.trace_bits + 7) // 8) / bits.base
+pap | pap | decimal | 1000000 * ((pap.trace_bits + 7) // 8) / pap.base
+wpp | wpp | decimal | 1000000 * ((wpp.trace_bits + 7) // 8) / wpp.base
+grammar | wpp grammar | decimal | 1000000 * paths.grammar_bytes / paths.base
+zstd | wpp zstd | decimal | 1000000 * paths.path_zstd_bytes / paths.base
+symbols | symbols | count! | paths.path_symbols
+rules | rules | count! | paths.grammar_rules
+witness_overhead | witness % | percent | witness.overhead
+bits_overhead | bits % | percent | bits.overhead
+pap_overhead | pap % | percent | pap.overhead
+wpp_overhead | wpp % | percent | wpp.overhead
+pp_overhead | pp % | percent | pp.overhead
+"""),
     (
         rule(
             "Whole program paths of hundreds of MB become grammars of tens of MB (abstract of a "
             "later paper, [A]).",
-            claims.means_give("wpp by its grammar", ratio, "wpp", "grammar", at_least(3)),
+            "ours: wpp by its grammar: mean(wpp) / mean(grammar) >= 3",
         ),
         rule(
             "PAP costs about twice what PP does, and more in tight loops, up to 5.6 times (cited, "
             "[S]).",
-            claims.means_give("pap by pp", ratio, "pap_overhead", "pp_overhead", Between(1.5, 2.5)),
+            "ours: pap by pp: 1.5 <= mean(pap_overhead) / mean(pp_overhead) <= 2.5",
         ),
         untestable(
             "Arithmetic coding of branch bits takes less than a fifth of these (abstract, [A]).",
@@ -104,20 +66,7 @@ TRACES = TableSpec[Found](
 )
 
 
-def _percent(delay: int, part: str, *wholes: str) -> Quantity[Found]:
-    """Return the share of a count of NET's in the sum of others, in percent."""
-
-    def of(result: CellResult) -> Any:
-        known = [result.sizes.get(f"net_{name}_{delay}") for name in (part, *wholes)]
-        if None in known:
-            return None
-        count, *sums = (each or 0 for each in known)
-        return 100 * count / sum(sums) if sum(sums) else None
-
-    return ResultOf("paths").of(of)
-
-
-NET = TableSpec[Found](
+NET = TableSpec(
     "net",
     "Hot paths predicted by their heads, by delay",
     "after E. Duesterwald and V. Bala, Software Profiling for Hot Path Prediction: Less is More, "
@@ -130,18 +79,23 @@ NET = TableSpec[Found](
     "delay is 50 [M].",
     {"paths": _PATHS},
     (
-        PROGRAM,
-        _number("executions", "executions", "net_executions_50"),
-        _number("paths", "paths", "net_paths"),
-        _number("heads", "heads", "net_counters_50"),
-        _number("traces", "traces", "net_traces_50"),
+        *columns("""
+executions | executions | count! | paths.net_executions_50
+paths | paths | count! | paths.net_paths
+heads | heads | count! | paths.net_counters_50
+traces | traces | count! | paths.net_traces_50
+"""),
         *(
-            columns.percent(f"hits{delay}", f"{delay}: hits", _percent(delay, "hits", "hot"))
+            column(
+                f"hits{delay} | {delay}: hits | percent | "
+                f"100 * paths.net_hits_{delay} / paths.net_hot_{delay}"
+            )
             for delay in DELAYS
         ),
         *(
-            columns.percent(
-                f"noise{delay}", f"{delay}: noise", _percent(delay, "noise", "noise", "hits")
+            column(
+                f"noise{delay} | {delay}: noise | percent | 100 * paths.net_noise_{delay} / "
+                f"(paths.net_noise_{delay} + paths.net_hits_{delay})"
             )
             for delay in DELAYS
         ),
