@@ -102,11 +102,10 @@ class Measurement(profile.RunMeasurement, frozen=True):
         }
         if mode_facts.instruments(self):
             summary["added"] = f"{self.added:,} instructions"
-            summary["overhead"] = f"{self.overhead:.2%}"
+            price = mode_facts.guide_price(self)
+            summary["overhead"] = f"{self.overhead:.2%}" + (f", and {price}" if price else "")
         if self.guide is not None:
-            summary["guided by"] = mode_facts.guided_by(self.guide)
-        if self.guide is not None and (price := mode_facts.guide_price(self)):
-            summary[self.guide.kind] = price
+            summary["guide"] = mode_facts.guide_name(self.guide)
         rows = []
         for each in self._top(TOP):
             counts = each.added, each.instructions, each.activations, len(each.path_counts)

@@ -24,6 +24,8 @@ from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.mode_options import ModeSetting
 
+SORTS = "overhead", "accuracy", "coverage", "mode", "given"  # `comparison_report.SORTS`
+
 
 @click.command("compare", cls=with_program(in_sections(RUNS)))
 @mode_option("Schemes to compare (default: all but edges)")
@@ -31,6 +33,9 @@ from simprof.profiler.schemes.mode_options import ModeSetting
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
 @options.extent_options("1 routine of each mode, 5 paths, with --details 10")
+@options.choice_option(
+    "--sort", "sort", SORTS, SORTS[0], "What modes are sorted by, the best first; given: as named."
+)
 @program_options.context_options
 @options.option(
     "--html FILE",
@@ -73,11 +78,12 @@ def compare_command(
     json = partial(comparison_report.render_json, *about, comparison.reasons, refused)
     outputs.write_json(json, chosen["json_file"])
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
-    extent["refused"] = refused
+    extent |= {"refused": refused, "sort": chosen["sort"]}
     if chosen["html"] is not None:
         from simprof.profiler.reports.html import comparison as page
 
         outputs.write_text(page.render(rows, refused), chosen["html"])
     text = partial(comparison_report.render_text, *about, **extent)
-    outputs.write_report(text, chosen["report"], chosen["quiet"])
+    printed = chosen["replay"] is None
+    outputs.write_report(text, chosen["report"], chosen["quiet"], after_output=printed)
     return comparison.measurements[0].ending.code

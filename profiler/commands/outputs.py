@@ -73,15 +73,20 @@ def show(render: Render, output: Path | None = None, plain: int = streams.PLAIN_
     write_text(render(width, on_stdout and streams.colored(streams.STDOUT)), output)
 
 
-def write_report(render: Render, file: Path | None, quiet: bool = False) -> None:
+def write_report(
+    render: Render, file: Path | None, quiet: bool = False, *, after_output: bool = False
+) -> None:
     """Write the report to its file, to stdout (`-`) or, where none was asked for, to stderr.
 
-    `quiet`: Whether only what was asked for is written.
+    `quiet`: Whether only what was asked for is written. `after_output`: Whether a program may have
+    written to the same terminal before.
     """
     if file is not None:
         show(render, file)
     elif not quiet:
         stream = streams.STDERR
+        if after_output and streams.show_together():
+            streams.write(stream, "\n")  # between the program's output and the report
         streams.write(stream, render(streams.width(stream), streams.colored(stream)))
 
 

@@ -115,7 +115,10 @@ def write_results(
     outputs.write_json(partial(_json_pieces, measurement), chosen["json_file"])
     render = partial(run_text.render, measurement, chosen["top"])
     render = partial(render, details=chosen["details"], follow=follow)
-    outputs.write_report(render, chosen["report"], chosen.get("quiet", False))
+    # `simprof show` and a replayed run print nothing before.
+    printed = chosen.get("replay", Path()) is None
+    quiet = chosen.get("quiet", False)
+    outputs.write_report(render, chosen["report"], quiet, after_output=printed)
 
 
 def _json_pieces(measurement: RunMeasurement) -> Iterable[str]:

@@ -111,6 +111,13 @@ def width(descriptor: int | None, plain: int = PLAIN_WIDTH) -> int:
     return max(columns or plain, NARROWEST)
 
 
+def show_together() -> bool:
+    """Whether what is written to stdout and to stderr goes to one terminal, pipe or file."""
+    with suppress(OSError, ValueError):
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    return False
+
+
 def colored(descriptor: int) -> bool:
     """Whether text written there has colours: terminals show them, and the user may decide.
 

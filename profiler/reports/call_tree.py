@@ -32,7 +32,9 @@ REST = "(less than 1 % each)"
 FOLLOW = "run --follow ROUTINE, or show PROFILE tree ROUTINE, shows what calls of a routine execute"
 
 
-def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Iterator[layout.Part]:
+def sections(
+    measurement: RunMeasurement, top: int, follow: str | None, details: bool
+) -> Iterator[layout.Part]:
     """Yield the parts of the report that a call tree makes possible."""
     tree = measurement.call_tree
     if tree is None:
@@ -46,11 +48,11 @@ def sections(measurement: RunMeasurement, top: int, follow: str | None) -> Itera
             yield from layout.section(
                 title, _tree_table(subtree(tree, tree.routines.index(chosen)))
             )
-    if top > 0:
+    if top > 0 and details:  # else the table of routines has these instructions
         title = "Routines by instructions, with all that they call"
         yield from layout.section(title, inclusive(measurement, tree, top))
     if follow is None:
-        yield layout.paragraph(FOLLOW, style="dim")
+        yield from [layout.BLANK, layout.paragraph(FOLLOW, style="dim")]
     if tree.beyond:
         yield layout.paragraph(
             f"warning: the call tree is cut at {tree.limit:,} contexts: "

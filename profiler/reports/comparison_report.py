@@ -1,16 +1,17 @@
 """A comparison of schemes for people: what `simprof compare` prints on stderr.
 
-Sections: what ran; one row a mode with its overhead and the routine where most of it is spent; what
-guided modes that an edge profile guides, and the price of that;
-with details all costs, and the traces; the hottest paths, which are the program's and no mode's,
-once; what modes lose; warnings.
+Sections: what ran; one row a mode, the cheapest first, with its overhead and the routine where most
+of it is spent; what guided modes that a profile guides, and the price of that; with details all
+costs, and the traces; the hottest paths, which are the program's and no mode's, once; what modes
+lose; warnings.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import hot_tables, mode_facts, quality, run_json, run_text
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import group_digits, percent, plural
-from simprof.profiler.reports.hot_tables import marked
+from simprof.profiler.reports.hot_tables import names_of
 from simprof.profiler.reports.mode_facts import NamedMeasurement
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.simulator.binary.program import LineTable, SourceLine
@@ -29,7 +30,19 @@ QUALITY = ("accuracy", "coverage")  # Of hot paths, and of all (`measures`)
 ROUTINES = 1  # Routines named for each mode, where the user has not said how many.
 NOT_MEASURED = "not measured: see below"  # In the row of a mode whose counters do not fit
 NOTHING_REFUSED: Mapping[str, str] = MappingProxyType({})
-MORE = "--details shows increments, sizes and traces; --top N names N routines a mode, and N paths"
+MORE = "--details: increments, sizes, traces; --top N: N routines a mode, N paths"
+# What rows are sorted by (`--sort`) -> the value of a row, of which the least is the first
+Value = Callable[[RunMeasurement, Sequence[RunMeasurement]], Any]
+SORTS: Mapping[str, Value] = MappingProxyType(
+    {
+        "overhead": lambda measurement, _: measurement.added,
+        "accuracy": lambda *row: -(quality.known(*row)[0] or 0),
+        "coverage": lambda *row: -(quality.known(*row)[1] or 0),
+        "mode": lambda measurement, _: mode_facts.setting_name(measurement),
+        "given": lambda *_: 0,
+    }
+)
+SORTED = "overhead"
 
 
 def render_text(
@@ -42,6 +55,7 @@ def render_text(
     details: bool = False,
     lines: LineTable | None = None,
     refused: Mapping[str, str] = NOTHING_REFUSED,
+    sort: str = SORTED,
 ) -> str:
     """Return the report.
 
@@ -52,20 +66,28 @@ def render_text(
       `simprof run` shows.
     - `lines`: Source lines of the program; None: those of the measurements.
     - `refused`: Why other modes have no measurement, by their names.
+    - `sort`: One of `SORTS`.
     """
-    added = _overheads(rows, refused, ROUTINES if top is None else top)
+    every = [measurement for _, measurement in rows]
+    counting, rows = rows, sorted(rows, key=lambda row: SORTS[sort](row[1], every))
+    added = _overheads(rows, refused, top, details=details)
     parts = [
         _summary(rows, emulations, whole),
         *layout.section("Instructions added by each mode", added),
-        *layout.section("Guiding profiles (cost not included in added)", _guides(rows)),
+        *([layout.BLANK] if (guides := list(_guides(rows))) else []),
+        *map(layout.paragraph, guides),
     ]
     if details:
         parts += layout.section(
             "Costs (added instructions, increments, sizes in bytes)", _costs(rows)
         )
         parts += layout.section("Traces", _traces(rows))
-    parts += _hot(rows, top, lines, details=details)
-    lost = [(mode, *each) for mode, measurement in rows for each in mode_facts.lost(measurement)]
+    parts += _hot(counting, top, lines, details=details)
+    lost = [
+        (mode, *each)
+        for mode, measurement in rows
+        for each in mode_facts.lost(measurement, measures=details)
+    ]
     parts += [
         *run_text.helper_note(parts),
         # Modes that are not named tell their profile exactly.
@@ -152,8 +174,12 @@ def _emulated_text(rows: Sequence[NamedMeasurement], emulations: int, whole: int
     return ", ".join([times, *reasons])
 
 
-def _overheads(rows: Sequence[NamedMeasurement], refused: Iterable[str], top: int) -> layout.Table:
+def _overheads(
+    rows: Sequence[NamedMeasurement], refused: Iterable[str], top: int | None, *, details: bool
+) -> layout.Table:
     """List what each mode adds, and the routines that most of it is added to."""
+    with_shares = details or top is not None
+    top = ROUTINES if top is None else top
     every = [measurement for _, measurement in rows]
     judged = [quality.cells(measurement, every) for measurement in every]
     if all(set(each) <= {"exact", "-"} for each in judged):
@@ -162,7 +188,8 @@ def _overheads(rows: Sequence[NamedMeasurement], refused: Iterable[str], top: in
         layout.text("mode"),
         layout.text("profile"),
         *map(layout.number, ("added", "overhead", *(QUALITY if judged else ()))),
-        *((layout.number("of added"), layout.name("most of it in")) if top else ()),
+        *((layout.number("of added"),) if top and with_shares else ()),
+        *((layout.name("most of it in"),) if top else ()),
     )
     for place, (mode, measurement) in enumerate(rows):
         added = measurement.added
@@ -176,32 +203,28 @@ def _overheads(rows: Sequence[NamedMeasurement], refused: Iterable[str], top: in
         blank = ("",) * len(facts)
         costly = [routine for routine in measurement.routines if routine.added]
         costly.sort(key=lambda each: (-each.added, each.address))
-        for routine in costly[:top]:
-            table.add_row(*facts, percent(routine.added, added), marked(routine))
+        shown = costly[:top]
+        for routine, name in zip(shown, names_of(shown), strict=True):
+            of_added = (percent(routine.added, added),) if with_shares else ()
+            table.add_row(*facts, *of_added, name)
             facts = blank
-        if not costly[:top]:
+        if not shown:
             table.add_row(*facts)
     for mode in refused:
         table.add_row(mode, NOT_MEASURED)
     return table
 
 
-def _guides(rows: Sequence[NamedMeasurement]) -> layout.Table:
-    table = layout.columns(
-        layout.text("mode"),
-        layout.text("guide"),
-        *map(layout.number, ("guide cost", "of base")),
-        layout.text("collected with"),
-    )
+def _guides(rows: Sequence[NamedMeasurement]) -> Iterator[str]:
+    """Say what guided modes, and what collecting that costs, once for all that it guided."""
+    modes: dict[str, list[str]] = defaultdict(list)
     for mode, measurement in rows:
         if (guide := measurement.guide) is not None:
-            by = mode_facts.guided_by(guide)
-            if guide.added is None:
-                table.add_row(mode, by, "-", "-", "-")
-            else:
-                share = percent(guide.added, measurement.base)
-                table.add_row(mode, by, guide.added, share, guide.mode or "-")
-    return table
+            price = mode_facts.guide_price(measurement)
+            cost = f"; {price}, not in added" if price else ""
+            modes[f"{mode_facts.guide_name(guide)}{cost}"].append(mode)
+    for told, names in modes.items():
+        yield f"{', '.join(names)}: guided by {told}"
 
 
 def _costs(rows: Sequence[NamedMeasurement]) -> layout.Table:
@@ -253,7 +276,9 @@ def _warnings(rows: Sequence[NamedMeasurement]) -> Iterator[layout.Paragraph]:
             modes[warning].append(mode)
     for warning, names in modes.items():
         about = "" if len(names) == len(rows) else f"{', '.join(names)}: "
-        yield layout.paragraph(f"warning: {about}{warning}", style="yellow")
+        if not warning.startswith(about):
+            warning = f"{about}{warning}"
+        yield layout.paragraph(f"warning: {warning}", style="yellow")
 
 
 def render_json(

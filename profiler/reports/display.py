@@ -63,10 +63,15 @@ def cells(text: str) -> int:
 
 
 def shorten(name: str, width: int) -> str:
-    """Return a name in at most `width` cells (8 or more), its middle left out."""
+    """Return a name in at most `width` cells (8 or more), its middle left out.
+
+    Of a qualified name ("app::Parser::parse") the beginning is left out.
+    """
     if cells(name) <= width:
         return name
     room = width - len(GAP)
+    if "::" in name and not set("( <") & set(name):
+        return GAP + name[-room:]
     head = _fitting(name, (room + 1) // 2)
     backwards = name[::-1]
     tail = len(name) - _fitting(backwards, room // 2)
@@ -256,6 +261,21 @@ def brief(name: str, width: int = LONGEST_IN_TEXT, alias: str | None = None) -> 
 SHOWN = 12  # Blocks or lines of a path that are shown; of longer ones the middle is left out.
 
 
+# Of a path in a short report: so many blocks or lines at most, if they fit into so many cells.
+FEW, FEW_CELLS = {False: 3, True: 6}, 45
+
+
+def route_text(names: Sequence[str], *, brief: bool, are_lines: bool = False) -> str:
+    """Return "A > B > C", the middle of a long one left out; `brief`: the beginning alone."""
+    if not brief:
+        return " > ".join(shorten_list(names))
+    most = min(len(names), FEW[are_lines])
+    while most > 1 and cells(" > ".join(names[:most])) > FEW_CELLS:
+        most -= 1
+    left = len(names) - most
+    return " > ".join(names[:most]) + (f" (+{left})" if left else "")
+
+
 def shorten_list(names: Sequence[str]) -> list[str]:
     """Leave out the middle of a long list and say how much."""
     if len(names) <= SHOWN:
@@ -282,7 +302,7 @@ class ShortNames:
         """Return how a file is shown."""
         return visible(self._short.get(file, file))
 
-    def route(self, lines: Iterable[SourceLine]) -> str:
+    def route(self, lines: Iterable[SourceLine], *, brief: bool = False) -> str:
         """Return "FILE:LINE > LINE > ...", repeats left out, and files that stay the same."""
         parts: list[str] = []
         file = None
@@ -290,4 +310,4 @@ class ShortNames:
             shown = f"{line.line}" if line.file == file else f"{self.short(line.file)}:{line.line}"
             parts.append(shown)
             file = line.file
-        return " > ".join(shorten_list(parts))
+        return route_text(parts, brief=brief, are_lines=True)

@@ -1,5 +1,8 @@
 """What was executed most: paths, edges and blocks, ranked, and as tables with all that is known.
 
+Tables name routines as people know them (`names_of`). A path is its source lines, or else its
+blocks; beside it stands what counted it, where that is not a counter of its own.
+
 Counts of paths that an edge profile of another run determines are that run's: these paths are not
 ranked among those of this run, but have a table of their own (`path_parts`).
 """
@@ -7,6 +10,7 @@ ranked among those of this run, but have a table of their own (`path_parts`).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, TypeVar
@@ -24,15 +28,25 @@ from simprof.profiler.profiles.tables import (
 )
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports import tables as layout
-from simprof.profiler.reports.display import ShortNames, identifier, known_as, percent, shorten_list
+from simprof.profiler.reports.display import (
+    ShortNames,
+    identifier,
+    known_as,
+    percent,
+    readable,
+    route_text,
+)
 from simprof.profiler.request.library_sources import is_library_source
+from simprof.simulator.binary.demangling import plain_name
 
 T = TypeVar("T")
 
 # Marks behind a path's blocks or lines
 ITERATIONS, UNFINISHED = "(loop iterations)", "(unfinished)"
-INFERRED, SHORTENED = "(inferred)", "(shortened)"
 AROUND = "(around loops)"
+OF_LONGER = "*"  # Stands behind what counts a path that is a part of longer ones.
+# One part in so many of all instructions: what executed less is left out of a short report.
+SMALLEST_SHARE = 1000
 
 
 class ExecutedPath(NamedTuple):
@@ -52,8 +66,14 @@ class ExecutedPath(NamedTuple):
 def path_marks(path: PathCount) -> list[str]:
     """Return what is to be said of any path, but that it is unfinished."""
     marks = [ITERATIONS] * isinstance(path, LoopIterations) + [AROUND] * bool(path.collapsed)
-    marks += loop_marks(path.start, path.end)
-    return [*marks, *[INFERRED] * path.inferred, *[SHORTENED] * path.shortened]
+    return [*marks, *loop_marks(path.start, path.end)]
+
+
+def counted_by(path: PathCount, measurement: RunMeasurement) -> str:
+    """Return what a path's executions are known by: its counter, or the profile that guided."""
+    guide = measurement.guide
+    by = "counter" if not path.inferred else "edge profile" if guide is None else guide.kind
+    return by + f" {OF_LONGER}" * path.shortened
 
 
 def paths_of_another_run(measurement: RunMeasurement) -> list[ExecutedPath]:
@@ -108,90 +128,79 @@ def path_parts(
     measurement: RunMeasurement, top: int, details: bool, title: str = "Hot paths"
 ) -> Iterator[layout.Part]:
     """Yield the hottest paths, those that an edge profile of another run determines apart."""
-    table = _detailed_paths if details else _paths
-    shown, elsewhere = hot_flow(measurement)[:top], paths_of_another_run(measurement)[:top]
-    yield from layout.section(title, table(measurement, shown, True))
+    ranked = hot_flow(measurement)
+    # Samples are a part of what was executed, of which they have no meaningful share.
+    whole = measurement.base
+    if mode_facts.estimates(measurement):
+        whole = sum(each.flow for each in ranked)
+    least = 0 if details else whole
+    shown = [each for each in ranked[:top] if each.flow * SMALLEST_SHARE >= least] or ranked[:1]
+    elsewhere = paths_of_another_run(measurement)[:top]
+    every = [each.path for each in (*shown, *elsewhere)]
+    with_counters = any(path.inferred or path.shortened for path in every)
+
+    def table(rows: Sequence[ExecutedPath], whole: int) -> layout.Table:
+        return _paths(measurement, rows, whole, with_counters, details)
+
+    yield from layout.section(title, table(shown, whole))
     if elsewhere:
         about = f"Paths without a counter (counts of {measurement.guide}, not of this run)"
-        yield from layout.section(about, table(measurement, elsewhere, False))
-    notes = list(_mark_notes(measurement, [each.path for each in (*shown, *elsewhere)]))
-    if notes:
+        yield from layout.section(about, table(elsewhere, 0))
+    if notes := list(_mark_notes(every)):
         yield from [layout.paragraph(""), *map(layout.paragraph, notes)]
 
 
-def _mark_notes(measurement: RunMeasurement, paths: Sequence[PathCount]) -> Iterator[str]:
+def _mark_notes(paths: Sequence[PathCount]) -> Iterator[str]:
     if any(path.collapsed for path in paths):
         yield f"{AROUND} the iterations of loops inside are on paths of their own"
-    if any(path.inferred for path in paths):
-        guide = mode_facts.guide_text(measurement.guide)
-        yield f"{INFERRED} no counter counts it: {guide} determines its executions"
     if any(path.shortened for path in paths):
-        yield (
-            f"{SHORTENED} begins or ends where longer paths are cut: executions that are parts of "
-            "these count here"
-        )
+        yield f"{OF_LONGER} part of longer paths that the scheme splits; its count includes them"
 
 
 def _paths(
-    measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool
+    measurement: RunMeasurement,
+    shown: Sequence[ExecutedPath],
+    whole: int,
+    with_counters: bool,
+    details: bool,
 ) -> layout.Table:
-    """List paths as source lines where these are known, else as blocks.
+    """List paths as source lines where these are known, else as blocks; with details as both.
 
-    `is_own`: whether their counts are this run's.
+    `whole`: the instructions that shares are of; 0: the counts are another run's.
     """
     known = [path_lines(each.path, measurement) for each in shown]
     files = ShortNames(line.file for route in known for line in route)
     heading = "source lines" if all(known) else "blocks"
     if any(known) and not all(known):
         heading = "source lines, or blocks"
-    return layout.columns(
-        *_path_columns(is_own),
+    titles = ["share"] * bool(whole) + ["executions", "instructions per path"]
+    table = layout.columns(
+        *map(layout.number, [*titles, "path"] if details else titles),
+        *([layout.text("counted by")] if with_counters else []),
         layout.name("routine"),
-        layout.text(heading),
-        rows=[
-            (
-                *_path_cells(each, measurement, is_own),
-                marked(each.routine),
-                (files.route(route) if route else blocks_text(each.path)) + each.remark,
-            )
-            for each, route in zip(shown, known, strict=True)
-        ],
+        layout.text("blocks, source lines" if details else heading),
     )
-
-
-def _path_columns(is_own: bool) -> list[layout.Column]:
-    titles = ["executions", "instructions per path"]
-    return list(map(layout.number, ["share", *titles] if is_own else titles))
-
-
-def _path_cells(each: ExecutedPath, measurement: RunMeasurement, is_own: bool) -> list[int | str]:
-    cells: list[int | str] = [each.path.count, each.path.instructions]
-    return [percent(each.flow, measurement.base), *cells] if is_own else cells
-
-
-def _detailed_paths(
-    measurement: RunMeasurement, shown: Sequence[ExecutedPath], is_own: bool
-) -> layout.Table:
-    """List paths with their numbers, their blocks and, below these, their source lines."""
-    files = ShortNames(line.file for each in shown for line in path_lines(each.path, measurement))
-    heads = layout.number("path"), layout.name("routine"), layout.text("blocks, source lines")
-    table = layout.columns(*_path_columns(is_own), *heads)
-    for each in shown:
+    names, brief = names_of([each.routine for each in shown]), not details
+    for each, name, route in zip(shown, names, known, strict=True):
         path = each.path
         named = "partial" if path.partial else identifier(path.id)
-        source = files.route(path_lines(path, measurement))
+        lines, blocks = files.route(route, brief=brief), blocks_text(path, brief=brief)
+        both = blocks + (f"\n{lines}" if lines else "")
         table.add_row(
-            *_path_cells(each, measurement, is_own),
-            "-" if isinstance(path, LoopIterations) else named,
-            marked(each.routine),
-            blocks_text(path) + (f"\n{source}" if source else "") + each.remark,
+            *([percent(each.flow, whole)] if whole else []),
+            path.count,
+            path.instructions,
+            *(["-" if isinstance(path, LoopIterations) else named] if details else []),
+            *([counted_by(path, measurement)] if with_counters else []),
+            name,
+            (both if details else lines or blocks) + each.remark,
         )
     return table
 
 
-def blocks_text(path: PathCount) -> str:
+def blocks_text(path: PathCount, *, brief: bool = False) -> str:
     """Return "BLOCK > BLOCK > ...", slot blocks and collapsed loops named as such."""
-    return " > ".join(shorten_list([*map(str, path_blocks(path))]))
+    return route_text([*map(str, path_blocks(path))], brief=brief)
 
 
 def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> layout.Table:
@@ -206,10 +215,11 @@ def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> layout.T
         *map(layout.text, ("kind", "counter") if details else ()),
         *_line_columns(measurement),
     )
-    for (count, routine, edge), line in zip(shown, lines, strict=True):
+    names = names_of([routine for _, routine, _ in shown])
+    for (count, _, edge), name, line in zip(shown, names, lines, strict=True):
         more = (str(edge.kind), "yes" if edge.instrumented else "-") if details else ()
         ends = f"{edge.source} > {edge.target}"
-        table.add_row(count, marked(routine), ends, *more, *line)
+        table.add_row(count, name, ends, *more, *line)
     return table
 
 
@@ -229,8 +239,9 @@ def _hot_blocks(measurement: RunMeasurement, top: int) -> layout.Table:
         *_line_columns(measurement),
     )
     table = layout.columns(*heads)
-    for (count, routine, block), line in zip(shown, lines, strict=True):
-        table.add_row(count, marked(routine), str(block), *line)
+    names = names_of([routine for _, routine, _ in shown])
+    for (count, _, block), name, line in zip(shown, names, lines, strict=True):
+        table.add_row(count, name, str(block), *line)
     return table
 
 
@@ -271,6 +282,22 @@ def is_helper(name: str) -> bool:
 def marked(routine: RoutineProfile) -> str:
     """Return the name that people know a routine by, helpers marked."""
     return with_mark(known_as(routine.name, routine.alias), routine.name)
+
+
+def names_of(routines: Sequence[RoutineProfile]) -> list[str]:
+    """Return what the rows of a table call their routines, helpers marked.
+
+    C++ functions have their qualified names alone, unless two of them have the same.
+    """
+    plain = {
+        each.address: plain_name(readable(each.name)) for each in routines if each.alias is None
+    }
+    alike = Counter(plain.values())
+    return [
+        with_mark(name, each.name) if name and alike[name] == 1 else marked(each)
+        for each in routines
+        for name in [plain.get(each.address, "")]
+    ]
 
 
 def with_mark(shown: str, name: str) -> str:

@@ -78,6 +78,14 @@ def guide_text(guide: Guide | None) -> str:
     return f"{told} (with the counts of this same run)" if guide.same_run else told
 
 
+def guide_name(guide: Guide) -> str:
+    """Return what the head of a report calls the profile that guided a scheme."""
+    if guide.file is None and guide.same_run and not guide.first:
+        return f"this run's own {guide.kind} (best case)"
+    article = "a" if guide.of_paths else "an"
+    return f"{article} {guide.kind} of {guided_by(guide)}"
+
+
 BEFORE = "the run that `simprof instrument` made"
 UPPER_BOUND = "this same run (best case)"
 
@@ -248,13 +256,8 @@ def guide_price(measurement: RunMeasurement) -> str:
     guide = measurement.guide
     if guide is None or guide.added is None:
         return ""
-    paid = (
-        "" if guide.same_run or guide.first else f"; that of {guide_text(guide)} cost its own run"
-    )
-    return (
-        f"{plural(guide.added, 'instruction')} ({percent(guide.added, measurement.base)}) to "
-        f"collect one of this run with {guide.mode} (not included in added){paid}"
-    )
+    what = "its guide" if guide.same_run or guide.first else f"such an {guide.kind} of this run"
+    return f"{percent(guide.added, measurement.base)} to collect {what} with {guide.mode}"
 
 
 def sizes_table(measurement: RunMeasurement) -> Table:
@@ -268,19 +271,22 @@ def shown_sizes(measurement: RunMeasurement) -> dict[str, int]:
     return {name: n for name, n in sizes(measurement).items() if n and name in SIZE_NAMES}
 
 
-def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
-    """Yield what the mode lost, each with what it is about."""
+def lost(measurement: RunMeasurement, *, measures: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield what the mode lost, each with what it is about; `measures`: also how much in all."""
     judged = attribution(measurement)
-    if judged is not None:
-        overlap = f"{share(judged.overlap)} (flow on which both agree, of the larger profile)"
-        yield "overlap with pp", overlap
-        told = (
-            f"{share(judged.attributed)} (AoDF: 100 % less {share(judged.overcount)} "
-            f"overcounted, {share(judged.undercount)} undercounted"
-        )
-        if judged.attributed < 0:
-            told += "; misplaced flow counts as both, so that it can be negative"
-        yield "attribution", f"{told})"
+    if not measures:
+        pass
+    elif judged is not None:
+        if judged.overlap < 1:
+            yield "overlap with pp", f"{share(judged.overlap)} of path flow"
+        if judged.overcount or judged.undercount:
+            told = (
+                f"{share(judged.attributed)} ({share(judged.overcount)} overcounted, "
+                f"{share(judged.undercount)} undercounted"
+            )
+            if judged.attributed < 0:
+                told += "; misplaced flow counts as both, so that it can be negative"
+            yield "AoDF", f"{told})"
         guide = measurement.guide
         if guide is not None and not guide.same_run and measurement.counts.get("inferred_paths"):
             told = f"both judge the counts that {guide_text(guide)} determines as if they "
@@ -311,8 +317,7 @@ def lost(measurement: RunMeasurement) -> Iterator[tuple[str, str]]:
 def _estimated(quality: Quality) -> Iterator[tuple[str, str]]:
     """Yield how good an estimate is, which has a part of the executions."""
     if quality.overlap is not None:
-        told = f"{share(quality.overlap)} (sum of the lesser shares of executions)"
-        yield f"overlap with {quality.truth}", told
+        yield f"overlap with {quality.truth}", f"{share(quality.overlap)} of path executions"
     if quality.accuracy is not None:
         told = f"{share(quality.accuracy)} of the hot paths' flow"
         yield "accuracy", f"{told} ({plural(quality.hot_paths, 'hot path')})"

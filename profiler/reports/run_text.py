@@ -1,24 +1,25 @@
 """The report for people: what `simprof run` prints on stderr.
 
-It says how the run ended and what profiling it costs, then where the program spends, where the
-scheme's instructions come from and what is hot (`answer`). With details, instead: totals; how
-paths are known; sizes; what the scheme loses; the routines that execute most, and those where the
-scheme spends most; hot paths; hot edges or blocks. Nothing is said of added instructions where the
-mode instruments nothing. Refused system calls and warnings end both.
+On one screen: how the run ended, what profiling it costs, where the program spends, where the
+scheme adds to it, and what is hot. With details, in addition: totals; how paths are known; sizes;
+the kinds of code; how each routine is instrumented; edges or blocks. Nothing is said of added
+instructions where the mode instruments nothing, nor of precision where none is lost. Refused system
+calls and warnings end both.
 
-The first screen, steps -> functions
-------------------------------------
-1. The routines that executed most instructions          `routine_work`
-2. The routines that instructions were added to          `routine_costs`
-3. The kinds of code that these are                      `kind_costs`
-4. The hottest paths as source lines, or else blocks     `hot_paths`
+Steps -> functions
+------------------
+1. What ran, how it ended, what profiling it costs                  `_summary`
+2. The routines that execute most, with what was added to them      `routine_work`
+3. The hottest paths as source lines, or else blocks                `hot_tables.hot_parts`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from signal import SIGINT
+from typing import NamedTuple
 
+from simprof.profiler.profiles.calls import call_graph
 from simprof.profiler.profiles.profile import (
     Ending,
     FaultInfo,
@@ -30,14 +31,24 @@ from simprof.profiler.profiles.profile import (
 from simprof.profiler.reports import call_tree, hot_tables, mode_facts
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import brief, group_digits, percent, plural, visible
-from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE, kind_totals, marked
+from simprof.profiler.reports.hot_tables import (
+    HELPER_MARK,
+    HELPER_NOTE,
+    SMALLEST_SHARE,
+    CodeKind,
+    kind_totals,
+    marked,
+    names_of,
+)
 from simprof.profiler.reports.mode_facts import path_coverage, path_kinds, sizes_table
 from simprof.simulator.isa.sparc import SIGNALS
 
-TOP, DETAILS_TOP = 5, 10  # Rows of each table, and with details, if the user has not said.
+# Rows of tables, of routines and of others, and with details, if the user has not said.
+ROUTINES, TOP, DETAILS_TOP = 6, 5, 10
 
 NO_LINES = "No source line of this code is known: compile the program with -g to see them."
-MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows of each table"
+MORE = "--details: counters, sizes, blocks, edges; --top N: N rows of each table"
+WORK_TITLE = "Instructions by routine"
 LOSSES_TITLE = "Precision lost"
 REFUSED_TITLE = "Refused system calls (simprof lacks the service)"
 COUNT_NAMES = {
@@ -70,15 +81,13 @@ def render(
     follow: str | None = None,
 ) -> str:
     """Return the report; `follow`: the routine whose calls are shown as a tree."""
-    if top is None:
-        top = DETAILS_TOP if details else TOP
     make = _detailed if details else _first_screen
     warnings = [
         layout.paragraph(f"warning: {each}", style="yellow") for each in measurement.warnings
     ]
     parts = [
-        _summary(measurement, counts=not details),
-        *call_tree.sections(measurement, top, follow),
+        _summary(measurement, details=details),
+        *call_tree.sections(measurement, DETAILS_TOP if top is None else top, follow, details),
         *make(measurement, top),
         *layout.section(REFUSED_TITLE, refused_calls(measurement)),
         *warnings,
@@ -88,34 +97,29 @@ def render(
     return layout.print_parts(parts, width, color)
 
 
-def _first_screen(measurement: RunMeasurement, top: int) -> Iterator[layout.Part]:
+def _first_screen(measurement: RunMeasurement, top: int | None) -> Iterator[layout.Part]:
     """Yield the answer, and what must be known to trust it."""
-    parts = list(_answer(measurement, top)) if top else []
+    parts: list[layout.Part] = []
+    if top != 0:
+        work = routine_work(measurement, ROUTINES if top is None else top, brief=top is None)
+        parts += layout.section(WORK_TITLE, work)
+        parts += hot_tables.hot_parts(measurement, TOP if top is None else top, details=False)
+        parts += _lines_note(measurement)
     yield from parts
     yield from helper_note(parts)
     yield from layout.section(LOSSES_TITLE, layout.grid(rows=mode_facts.lost(measurement)))
 
 
-def _answer(measurement: RunMeasurement, top: int) -> Iterator[layout.Part]:
-    """Yield where the program spends, where added instructions come from, and what is hot."""
-    yield from layout.section("Where instructions were executed", routine_work(measurement, top))
-    if measurement.added:
-        costs = routine_costs(measurement, top)
-        yield from layout.section("Where the added instructions come from", costs)
-    yield from layout.section("Added instructions by kind of code", kind_costs(measurement))
-    yield from hot_tables.hot_parts(measurement, top, details=False)
-    yield from _lines_note(measurement)
-
-
-def _detailed(measurement: RunMeasurement, top: int) -> Iterator[layout.Part]:
+def _detailed(measurement: RunMeasurement, top: int | None) -> Iterator[layout.Part]:
     yield from layout.section("Totals", totals(measurement))
     yield from layout.section("Path executions", path_kinds(measurement))
     yield from layout.section("Path coverage", path_coverage(measurement))
     yield from layout.section("Sizes", sizes_table(measurement))
     yield from layout.section(LOSSES_TITLE, layout.grid(rows=mode_facts.lost(measurement)))
-    if not top:
+    if top == 0:
         return
-    yield from layout.section("Where instructions were executed", routine_work(measurement, top))
+    top = DETAILS_TOP if top is None else top
+    yield from layout.section(WORK_TITLE, routine_work(measurement, top))
     yield from layout.section("Added instructions by kind of code", kind_costs(measurement))
     if mode_facts.instruments(measurement):
         yield from layout.section("Routines by added instructions", routines(measurement, top))
@@ -123,17 +127,13 @@ def _detailed(measurement: RunMeasurement, top: int) -> Iterator[layout.Part]:
     yield from _lines_note(measurement)
 
 
-def _summary(measurement: RunMeasurement, *, counts: bool) -> layout.Table:
-    """Say what ran, how it ended and what profiling it costs; `counts`: and how it counts."""
+def _summary(measurement: RunMeasurement, *, details: bool) -> layout.Table:
+    """Say what ran, how it ended and what profiling it costs."""
     table = layout.grid()
     table.add_row("program", program_text(measurement))
     table.add_row("mode", mode_facts.description(measurement))
-    guide = measurement.guide
-    if guide is not None:
-        article = "a" if guide.of_paths else "an"
-        table.add_row(
-            "guided by", visible(f"{article} {guide.kind} of {mode_facts.guided_by(guide)}")
-        )
+    if measurement.guide is not None:
+        table.add_row("guide", visible(mode_facts.guide_name(measurement.guide)))
     counted_row(table, measurement)
     ending_rows(table, measurement)
     if measurement.runs > 1:
@@ -143,14 +143,33 @@ def _summary(measurement: RunMeasurement, *, counts: bool) -> layout.Table:
     table.add_row("base", plural(measurement.base, "instruction"))
     if mode_facts.instruments(measurement):
         table.add_row("added", plural(measurement.added, "instruction"))
-        table.add_row(
-            "overhead", layout.Styled(percent(measurement.added, measurement.base), "bold")
-        )
-    if (guide := measurement.guide) and (price := mode_facts.guide_price(measurement)):
-        table.add_row(guide.kind, price)
-    if counts and (events := _counting(measurement)):
-        table.add_row("counting", events)
+        overhead = percent(measurement.added, measurement.base)
+        # The second price stands beside the first: neither is the whole one.
+        if price := mode_facts.guide_price(measurement):
+            overhead += f", and {price}"
+        table.add_row("overhead", layout.Styled(overhead, "bold"))
+    guide = measurement.guide
+    if details and guide is not None and guide.added is not None:
+        table.add_row("guide cost", f"{plural(guide.added, 'instruction')}, not in added")
+    if not details and (counting := _counting(measurement)):
+        table.add_row(*counting)
+    if own := _own_code(measurement):
+        table.add_row("own code", own)
     return table
+
+
+def _own_code(measurement: RunMeasurement) -> str:
+    """Say which part of all is of the program's own code; "" where kinds of code are not known."""
+    kinds = {kind: counts for kind, *counts in kind_totals(measurement)}
+    own = kinds.pop(CodeKind.OWN, None)
+    if own is None or not kinds:
+        return ""
+    added, executed = own
+    told = f"{percent(executed, measurement.base)} of base"
+    if measurement.added:
+        told += f", {percent(added, measurement.added)} of added"
+    rest = "libraries" if CodeKind.LIBRARY in kinds else CodeKind.UNKNOWN.value
+    return f"{told}; the rest is {rest}"
 
 
 THREADS_NAMED = 8  # Threads whose instructions the summary says; those of all are in the JSON.
@@ -325,62 +344,72 @@ def _lines_note(measurement: RunMeasurement) -> Iterator[layout.Part]:
         yield from [layout.paragraph(""), layout.paragraph(NO_LINES)]
 
 
-def _counting(measurement: RunMeasurement) -> str:
+def _counting(measurement: RunMeasurement) -> tuple[str, str] | None:
     """Say what the added instructions do: how often counters are incremented, tokens written."""
     counts = measurement.counts
-    events = mode_facts.increments(measurement)
-    if tokens := counts.get("trace_tokens"):
-        told, events = plural(tokens, "trace token"), tokens
-    elif events:
-        told = plural(events, "counter increment")
-        if hashed := counts.get("hashed_increments"):
-            told += f" ({group_digits(hashed)} through a hash table)"
-    else:
-        return ""
-    return f"{told}, {measurement.added / events:,.1f} added instructions each"
+    events, what = counts.get("trace_tokens", 0), "trace tokens"
+    if not events:
+        events, what = mode_facts.increments(measurement), "increments"
+    if not events:
+        return None
+    told = []
+    if not mode_facts.estimates(measurement):  # most of whose code decides what is counted
+        told.append(f"{measurement.added / events:,.1f} instructions each")
+    if hashed := counts.get("hashed_increments"):
+        told.append(f"{group_digits(hashed)} through a hash table")
+    return what, group_digits(events) + (f" ({'; '.join(told)})" if told else "")
 
 
-def routine_costs(measurement: RunMeasurement, top: int) -> layout.Table:
-    """List the routines that most instructions were added to, and the rest in one row."""
-    costly = [routine for routine in measurement.routines if routine.added]
-    costly.sort(key=lambda each: (-each.added, -each.instructions, each.address))
-    shown, rest = costly[:top], costly[top:]
-    table = layout.columns(
-        *map(layout.number, ("added", "of added", "overhead")), layout.name("routine")
-    )
+def routine_work(measurement: RunMeasurement, top: int, *, brief: bool = False) -> layout.Table:
+    """List the routines that execute most, instrumented, and the rest in one row.
 
-    def add(added: int, instructions: int, what: str) -> None:
-        share = percent(added, measurement.added)
-        table.add_row(added, share, percent(added, instructions), what)
+    `brief`: without those that execute less than a thousandth. Where calling contexts are known,
+    also with the instructions of all that they call.
+    """
+    inclusive = {}
+    if measurement.call_tree is not None:
+        graph = call_graph(measurement.call_tree)
+        inclusive = {each.address: each.inclusive_base for each in graph.routines}
+    titles = ["executed", "of base", *["with callees"] * bool(inclusive), "entered"]
+    titles += ["added", "of added", "overhead"] * bool(measurement.added)
+    table = layout.columns(*map(layout.number, titles), layout.name("routine"))
 
-    for routine in shown:
-        add(routine.added, routine.instructions, marked(routine))
-    if rest:
-        executed = sum(routine.instructions for routine in rest)
-        others = f"({plural(len(rest), 'other routine')})"
-        add(sum(routine.added for routine in rest), executed, others)
-    outside = measurement.added - sum(routine.added for routine in costly)
-    if outside:
-        add(outside, 0, "(in no routine)")
+    def add(each: _Work, what: str, called: int | str = "", none: int | str = 0) -> None:
+        cells: list[int | str] = [each.executed, percent(each.executed, measurement.base)]
+        cells += [called] if inclusive else []
+        cells += [each.entered or none]
+        if measurement.added:
+            of_added = percent(each.added, measurement.added)
+            cells += [each.added or none, of_added, percent(each.added, each.executed)]
+        table.add_row(*cells, what)
+
+    ran = [routine for routine in measurement.routines if routine.ran]
+    ran.sort(key=lambda each: (-each.instructions - each.added, each.address))
+    least = (measurement.base + measurement.added) / SMALLEST_SHARE if brief else 0
+    shown = [each for each in ran[:top] if each.instructions + each.added >= least]
+    for routine, name in zip(shown, names_of(shown), strict=True):
+        add(_Work.of([routine]), name, inclusive.get(routine.address, "-"))
+    if rest := ran[len(shown) :]:
+        add(_Work.of(rest), f"({plural(len(rest), 'other routine')})")
+    whole = _Work.of(ran)
+    outside = _Work(measurement.base - whole.executed, 0, measurement.added - whole.added)
+    if outside.executed or outside.added:
+        add(outside, "(rest)" if outside.executed else "(in no routine)", none="-")
     return table
 
 
-def routine_work(measurement: RunMeasurement, top: int) -> layout.Table:
-    """List the routines that executed most instructions, and the rest in one row."""
-    ran = [routine for routine in measurement.routines if routine.instructions]
-    ran.sort(key=lambda each: (-each.instructions, each.address))
-    table = layout.columns(
-        *map(layout.number, ("instructions", "of base", "entered")), layout.name("routine")
-    )
-    for routine in ran[:top]:
-        share = percent(routine.instructions, measurement.base)
-        table.add_row(routine.instructions, share, routine.activations, marked(routine))
-    if rest := ran[top:]:
-        executed = sum(routine.instructions for routine in rest)
-        entered = sum(routine.activations for routine in rest)
-        others = f"({plural(len(rest), 'other routine')})"
-        table.add_row(executed, percent(executed, measurement.base), entered, others)
-    return table
+class _Work(NamedTuple):
+    """What some routines executed."""
+
+    executed: int
+    entered: int
+    added: int
+
+    @classmethod
+    def of(cls, routines: Sequence[RoutineProfile]) -> _Work:
+        """Add up."""
+        facts = [(each.instructions, each.activations, each.added) for each in routines]
+        return cls(*(sum(column) for column in zip(*facts, strict=True))) if facts else cls(0, 0, 0)
 
 
 def kind_costs(measurement: RunMeasurement) -> layout.Table | None:

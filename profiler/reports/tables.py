@@ -8,7 +8,8 @@ Steps -> functions
 ------------------
 1. All columns side by side, the wide ones narrower, titles folded      `spread`
 2. else the same with the columns of the longest numbers in short form   `_compacted`
-3. else columns in several lines a row, one line below the other         `_stacked`
+3. else closer together with shorter names and texts (`TIGHT_FLOORS`), or columns in several lines a
+   row, one line below the other (`_stacked`): what takes fewer lines    `_height`
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from msgspec import Struct, field
 from simprof.profiler.reports import display
 from simprof.profiler.reports.display import cells, fold_ranges, visible, whole
 
-NAME_FLOOR = 16
 TEXT_FLOOR = 24  # Also of what is no whole number in a column of numbers: values by iteration.
+FLOORS = 16, TEXT_FLOOR  # Least cells of longer names and texts
+TIGHT_FLOORS, TIGHT_SPACE = (12, 20), 1  # Where a row would take several lines with more
 COMPACTED_FROM = 10**12  # For want of room, only columns with larger numbers have short forms.
 STACKED_INDENT = 2
 
@@ -74,27 +76,62 @@ Line = tuple[ColumnPlace, ...]
 
 def fit(
     columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int, space: int
-) -> tuple[Line, ...]:
-    """Return the lines that each row takes, and the head; `width` in cells, `space` between."""
+) -> tuple[tuple[Line, ...], int]:
+    """Return the lines that each row takes, and the head, and the cells between columns.
+
+    `width` in cells; `space` between columns where there is room.
+    """
     by_column = [[row[at] for row in rows] for at in range(len(columns))]
     pairs = list(zip(columns, by_column, strict=True))
-    for compact in _compacted(by_column):
-        needs = [need(column, entries, at in compact) for at, (column, entries) in enumerate(pairs)]
-        widths = spread(needs, width, space)
-        if widths is not None:
-            return (tuple(ColumnPlace(at, each, at in compact) for at, each in enumerate(widths)),)
-    compact = next(_compacted(by_column))
-    needs = [need(*pair, compact=at in compact) for at, pair in enumerate(pairs)]
-    return tuple(_stacked(needs, compact, width, space))
+    compacted = list(_compacted(by_column))
+
+    def beside(between: int, floors: tuple[int, int]) -> tuple[Line, ...]:
+        for compact in compacted:
+            needs = [need(*pair, at in compact, floors) for at, pair in enumerate(pairs)]
+            widths = spread(needs, width, between)
+            if widths is not None:
+                places = (ColumnPlace(at, each, at in compact) for at, each in enumerate(widths))
+                return (tuple(places),)
+        return ()
+
+    if loose := beside(space, FLOORS):
+        return loose, space
+    needs = [need(*pair, at in compacted[0]) for at, pair in enumerate(pairs)]
+    stacked = tuple(_stacked(needs, compacted[0], width, space))
+    tight = beside(min(space, TIGHT_SPACE), TIGHT_FLOORS)
+    if tight and _height(columns, rows, tight) <= _height(columns, rows, stacked):
+        return tight, min(space, TIGHT_SPACE)
+    return stacked, space
 
 
-def need(column: Column, entries: Sequence[Value], compact: bool) -> ColumnWidths:
-    """Return what a column takes; `compact`: with its long numbers in short form."""
+def _height(
+    columns: Sequence[Column], rows: Sequence[Sequence[Value]], layout: tuple[Line, ...]
+) -> int:
+    """Return how many lines all rows take."""
+    return sum(
+        max(len(shown(row[each.column], columns[each.column].kind, each)) for each in line)
+        for row in rows
+        for line in layout
+    )
+
+
+def need(
+    column: Column, entries: Sequence[Value], compact: bool, floors: tuple[int, int] = FLOORS
+) -> ColumnWidths:
+    """Return what a column takes; `compact`: with its long numbers in short form.
+
+    `floors`: the least cells of names, and of texts, that are longer.
+    """
     words = max(map(cells, column.title.split(" ")))
     wholes = [cells(whole(each, compact)) for each in entries if isinstance(each, int)]
     texts = [cells(line) for each in entries if isinstance(each, str) for line in each.split("\n")]
     most, longest = max(wholes, default=0), max(texts, default=0)
-    least = NAME_FLOOR if column.kind is CellAlignment.NAME else TEXT_FLOOR
+    # Text among numbers may be a number of another notation, which is not to be folded.
+    least = (
+        TEXT_FLOOR
+        if column.kind is CellAlignment.NUMBER
+        else floors[column.kind is CellAlignment.TEXT]
+    )
     floor = max(words, most, min(longest, least))
     return ColumnWidths(floor, max(cells(column.title), most, longest))
 
@@ -216,15 +253,20 @@ class Table(Struct):
     def lines(self, width: int) -> Iterator[Pieces]:
         """Yield the lines."""
         values = [list(map(_value, row)) for row in self.rows]
-        layout = fit(self.columns, values, width - self.indent, self.space)
+        layout, space = fit(self.columns, values, width - self.indent, self.space)
         if self.headed:
             heads = tuple(Styled(column.title, "underline") for column in self.columns)
-            yield from self._row(heads, layout, "", head=True)
+            yield from self._row(heads, layout, space, "", head=True)
         for row, style in zip(self.rows, self.styles, strict=True):
-            yield from self._row(row, layout, style)
+            yield from self._row(row, layout, space, style)
 
     def _row(
-        self, row: Sequence[Cell], layout: tuple[Line, ...], style: str, head: bool = False
+        self,
+        row: Sequence[Cell],
+        layout: tuple[Line, ...],
+        space: int,
+        style: str,
+        head: bool = False,
     ) -> Iterator[Pieces]:
         for number, line in enumerate(layout):
             indent = self.indent + (STACKED_INDENT if number else 0)
@@ -236,7 +278,7 @@ class Table(Struct):
                 for place, lines in zip(line, entries, strict=True):
                     text = lines[at] if at < len(lines) else ""
                     begin = len(text) - len(text.lstrip())
-                    gap = place.width - cells(text) + self.space
+                    gap = place.width - cells(text) + space
                     cell = row[place.column]
                     own = cell.style if isinstance(cell, Styled) else style
                     pieces += [Styled(text[:begin]), Styled(text[begin:], own), Styled(" " * gap)]

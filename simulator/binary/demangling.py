@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 # How the names begin that compilers make of C++ functions (the Itanium C++ ABI, 5.1).
@@ -34,3 +35,65 @@ def demangle(name: str) -> str:
         return str(declaration(name))
     except ValueError:  # it only looks like one; text that is no UTF-8 is refused so, too
         return name
+
+
+# What follows "operator" in the name of one: a sign, or a type that it converts to.
+_OPERATOR = re.compile(r"\boperator(\(\)|\[\]|[-+*/%^&|~!=<>,]+|\"\" ?\w+|[ \w:*&]+)")
+_CLOSING = {"(": ")", "<": ">", "{": "}"}
+_ANONYMOUS = "(anonymous namespace)"
+
+
+@cache
+def plain_name(declaration: str) -> str:
+    """Return the qualified name in a declaration: no types, parameters or template arguments.
+
+    Examples
+    --------
+    >>> plain_name("long app::sum<long>(std::vector<long> const&)")
+    'app::sum'
+    >>> plain_name("libqueue.so:void queue::operator<< <int>(int) [clone .cold]")
+    'libqueue.so:queue::operator<<'
+    >>> plain_name("main")
+    'main'
+    """
+    module, colon, rest = declaration.partition(":")
+    if colon and not rest.startswith(":") and not set("(< ") & set(module):
+        return f"{module}:{plain_name(rest)}"
+    kept, at = "", 0
+    while at < len(declaration):
+        letter = declaration[at]
+        if found := _OPERATOR.match(declaration, at):
+            kept += found[0].rstrip()
+            at = found.end()
+        elif declaration.startswith(_ANONYMOUS, at):
+            kept += _ANONYMOUS
+            at += len(_ANONYMOUS)
+        elif letter in _CLOSING:
+            end = _closed(declaration, at)
+            if letter == "{":  # a lambda expression has no other name
+                kept += declaration[at:end]
+            elif letter == "(" and kept:
+                break
+            at = end
+        elif letter == " ":  # what stood before it is a type
+            if declaration.startswith(" [clone", at):
+                break
+            kept = kept if declaration.startswith(" <", at) else ""
+            at += 1
+        else:
+            kept += letter
+            at += 1
+    return kept or declaration
+
+
+def _closed(text: str, start: int) -> int:
+    """Return where the bracket at `start` is closed; the end of the text where it is not."""
+    depth = 0
+    for at in range(start, len(text)):
+        if text[at] == text[start]:
+            depth += 1
+        elif text[at] == _CLOSING[text[start]] and text[at - 1] != "-":
+            depth -= 1
+            if not depth:
+                return at + 1
+    return len(text)

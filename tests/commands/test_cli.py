@@ -232,7 +232,7 @@ def test_report_goes_to_stderr(session: FakeSession, capsys: pytest.CaptureFixtu
     assert simprof("run", "a.elf", "--top", "1") == 3
     out, err = capsys.readouterr()
     assert out == ""
-    assert "overhead  67.80 %" in err
+    assert "overhead    67.80 %" in err
     assert "\x1b" not in err
 
 

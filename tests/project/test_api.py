@@ -57,7 +57,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("commands", "options", "own"),
     [
-        ([run_command, compare_command], RunOptions, {"mode", "jobs"}),
+        ([run_command, compare_command], RunOptions, {"mode", "jobs", "sort"}),
         ([explain_command], GraphOptions, {"mode"}),
     ],
 )

@@ -10,8 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 import simprof
-from simprof.profiler.commands import streams
-from simprof.profiler.profiles.profile import Guide, RunMeasurement
+from simprof.profiler.commands import compare, streams
+from simprof.profiler.profiles.calls import call_graph
+from simprof.profiler.profiles.measures import Quality
+from simprof.profiler.profiles.profile import Guide, RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.tables import LoopIterations, listed_paths, table
 from simprof.profiler.reports import comparison_report, hot_tables, listings, run_text
 from simprof.profiler.reports.display import ShortNames
@@ -32,7 +34,9 @@ def mixed() -> RunMeasurement:
         routine(name="memcpy", address=0x2000, added=30, path_counts=()),
         routine(name="strlen", address=0x3000, added=20, path_counts=()),
         routine(name=HELPER, address=0x4000, added=10, path_counts=()),
-        routine(name="never", address=0x5000, added=0, activations=0, path_counts=()),
+        routine(
+            name="never", address=0x5000, added=0, activations=0, instructions=0, path_counts=()
+        ),
     )
     lines = {
         0x1000: SourceLine("src/loop.c", 4),
@@ -51,14 +55,57 @@ def rows(report: str, title: str) -> list[str]:
 
 def test_the_screen_says_where_added_instructions_come_from() -> None:
     report = run_text.render(mixed(), top=2)
-    assert rows(report, "Where the added instructions come from") == [
-        "40 38.83 % 67.80 % main",
-        "30 29.13 % 50.85 % memcpy",
-        "30 29.13 % 25.42 % (2 other routines)",
-        "3 2.91 % - (in no routine)",
+    assert rows(report, "Instructions by routine") == [
+        "59 25.00 % 2 40 38.83 % 67.80 % main",
+        "59 25.00 % 2 30 29.13 % 50.85 % memcpy",
+        "118 50.00 % 4 30 29.13 % 25.42 % (2 other routines)",
+        "0 0.00 % - 3 2.91 % - (in no routine)",
     ]
-    assert "overhead  43.64 %" in report
-    assert "counting  7 counter increments, 14.7 added instructions each" in report
+    assert "overhead    43.64 %" in report
+    assert "increments  7 (14.7 instructions each)" in report
+
+
+def test_the_screen_leaves_out_what_executes_less_than_a_thousandth() -> None:
+    run = mixed()
+    small = replace(run.routines[1], instructions=0, added=0)
+    run = replace(run, base=60_000, routines=(replace(run.routines[0], instructions=59_999), small))
+    assert rows(run_text.render(run), "Instructions by routine")[1] == (
+        "0 0.00 % 2 0 0.00 % - (1 other routine)"
+    )
+    assert "memcpy" in run_text.render(run, top=5)  # as many as were asked for
+    assert "memcpy" in run_text.render(run, details=True)
+
+
+def test_what_was_not_selected_is_the_rest() -> None:
+    run = replace(mixed(), base=1236, options={"user_only": True})
+    assert rows(run_text.render(run), "Instructions by routine")[-1] == (
+        "1,000 80.91 % - 3 2.91 % 0.30 % (rest)"
+    )
+
+
+def test_routines_have_what_they_call_where_calls_are_known(
+    fixture_elf: Callable[..., Path],
+) -> None:
+    run = simprof.run(fixture_elf("loops", "v9"), "pp", ["1"], call_tree=True)
+    assert run.call_tree is not None
+    by_name = {each.name: each.inclusive_base for each in call_graph(run.call_tree).routines}
+    report = run_text.render(run, width=200)
+    table = rows(report, "Instructions by routine")
+    shown = {row.split()[-1]: row.split() for row in table if not row.endswith(")")}
+    assert "with callees" in report and "main" in shown
+    for name, cells in shown.items():
+        assert int(cells[3].replace(",", "")) == by_name[name] >= int(cells[0].replace(",", ""))
+    assert "with callees" not in run_text.render(replace(run, call_tree=None))
+
+
+def test_cpp_functions_have_their_names_alone_unless_two_have_the_same() -> None:
+    def named(name: str, address: int) -> RoutineProfile:
+        return routine(name=name, address=address, path_counts=())
+
+    one, other = named("_ZN3app5parseEi", 0x2000), named("_ZN3app5parseEd", 0x3000)
+    assert hot_tables.names_of([one]) == ["app::parse"]
+    assert hot_tables.names_of([one, other]) == ["app::parse(int)", "app::parse(double)"]
+    assert hot_tables.names_of([one, one]) == ["app::parse"] * 2
 
 
 def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
@@ -69,16 +116,16 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
         zip(CodeKind, (40, 30, 20, 10), strict=True)
     )
     report = run_text.render(run)
-    assert rows(report, "Added instructions by kind of code")[3] == (
-        "10 9.71 % 16.95 % compiler helpers that load the PC"
-    )
+    assert "own code    25.00 % of base, 38.83 % of added; the rest is libraries\n" in report
+    kinds_of_code = rows(run_text.render(run, details=True), "Added instructions by kind of code")
+    assert kinds_of_code[3] == "10 9.71 % 16.95 % compiler helpers that load the PC"
     assert f"{HELPER} [PIC]\n" in report
     assert "[PIC] compiler helper that loads the PC (position-independent code)" in report
     assert f"{HELPER} [PIC] " in run_text.render(run, details=True)
     assert "[PIC]" not in run_text.render(run, top=1)  # explained only where it stands
     plain = run_text.render(measurement())
     assert "[PIC]" not in plain
-    assert "Added instructions by kind of code" not in plain  # there is one kind
+    assert "own code" not in plain  # there is one kind
 
 
 @pytest.mark.parametrize("subject", ["routines", "edges", "paths"])
@@ -134,8 +181,8 @@ def test_a_mode_that_adds_nothing_shows_where_instructions_were_executed() -> No
     still = measurement(mode="edges", added=0, counts={}, routines=(routine(added=0),))
     for details in (False, True):
         report = run_text.render(still, details=details)
-        assert rows(report, "Where instructions were executed") == ["59 100.00 % 2 main"]
-        for word in ("counting", "added", "overhead"):
+        assert rows(report, "Instructions by routine") == ["59 100.00 % 2 main"]
+        for word in ("increments  ", "added", "overhead"):
             assert word not in report
     for subject in ("routines", "edges"):
         listed = listings.render_text(listings.listing(subject, still, RowChoice()), 160)
@@ -147,18 +194,16 @@ def test_a_mode_that_adds_nothing_shows_where_instructions_were_executed() -> No
 
 @pytest.mark.parametrize("details", [False, True])
 @pytest.mark.parametrize("mode", ["pp", "tpp", "qpt", "witness", "calls"])
-def test_the_engineers_answer_comes_before_what_the_scheme_adds(mode: str, details: bool) -> None:
-    """Routines by their own instructions, whatever was added to them."""
+def test_routines_are_ranked_by_what_they_execute_instrumented(mode: str, details: bool) -> None:
     run = mixed()
     main, *others = run.routines
     run = replace(run, mode=mode, routines=(replace(main, instructions=60), *others))
     report = run_text.render(run, top=2, details=details)
-    title = "Where instructions were executed"
-    assert rows(report, title) == [
-        "60 25.42 % 2 main", "59 25.00 % 2 memcpy", "177 75.00 % 4 (3 other routines)",
+    title = "Instructions by routine"
+    assert [each.split("%")[0] + each.split("%")[-1] for each in rows(report, title)[:2]] == [
+        "60 25.42  main", "59 25.00  memcpy",
     ]  # fmt: skip
-    adds = "Routines by added instructions" if details else "Where the added instructions come from"
-    assert report.index(f"\n{title}\n") < report.index(f"\n{adds}\n")
+    assert ("Routines by added instructions" in report) == details
     assert report.index("\noverhead") < report.index(f"\n{title}\n")
     assert title not in run_text.render(run, top=0, details=details)
 
@@ -176,23 +221,38 @@ def test_programs_without_lines_have_one_note_and_no_column(mode: str, details: 
     assert NO_LINES not in with_lines
     assert report.count(NO_LINES) == 1
     assert "source line" not in report.replace(NO_LINES, "")
-    assert [("Added instructions by kind of code" in each) for each in (with_lines, report)] == [
-        added > 0
-    ] * 2
+    assert ("own code" in with_lines, "own code" in report) == (True, False)
 
 
 def test_a_comparison_names_the_costliest_routines() -> None:
     run = mixed()
     report = comparison_report.render_text((("pp", run), ("tpp(1,1)", run)), 1, 1)
     assert rows(report, "Instructions added by each mode") == [
-        "pp paths 103 43.64 % 38.83 % main",
-        "tpp(1,1) paths 103 43.64 % 38.83 % main",
+        "pp paths 103 43.64 % main",
+        "tpp(1,1) paths 103 43.64 % main",
     ]
     assert "Costs" not in report
     two = comparison_report.render_text((("pp", run),), 1, 1, top=2, details=True)
     assert rows(two, "Instructions added by each mode")[1] == "29.13 % memcpy"
     assert "Costs (added instructions, increments, sizes in bytes)" in two
     assert "most of it in" not in comparison_report.render_text((("pp", run),), 1, 1, top=0)
+
+
+def test_a_comparison_is_sorted_by_overhead_unless_another_order_is_asked_for() -> None:
+    assert tuple(comparison_report.SORTS) == compare.SORTS
+    named = {mode: replace(mixed(), mode=mode) for mode in ("qpt2", "tpp", "pp")}
+    named["qpt2"] = replace(named["qpt2"], added=50)
+    named["tpp"] = replace(named["tpp"], added=10, quality=Quality("pp", 0.5, 0.5))
+
+    def order(sort: str = "overhead") -> list[str]:
+        report = comparison_report.render_text(tuple(named.items()), 1, 1, sort=sort)
+        title = "Instructions added by each mode"
+        return [row.split()[0] for row in rows(report, title) if row.split()[0] in named]
+
+    assert order() == ["tpp", "qpt2", "pp"]
+    assert order("given") == ["qpt2", "tpp", "pp"]
+    assert order("mode") == ["pp", "qpt2", "tpp"]
+    assert order("accuracy")[0] == order("coverage")[0] == "pp"
 
 
 class Terminal:

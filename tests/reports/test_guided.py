@@ -59,36 +59,31 @@ def test_counts_of_the_training_run_have_a_table_of_their_own() -> None:
     """Its 20,000 executions are not ranked with the five of this run, and share nothing of it."""
     report = run_text.render(guided(TRAINING))
     assert rows(report, "Hot paths") == [
-        "45.76 % 3 9 main loop.c:4 > 5",
-        "23.73 % 2 7 main loop.c:4 > 8",
+        "45.76 % 3 9 counter main loop.c:4 > 5",
+        "23.73 % 2 7 counter main loop.c:4 > 8",
     ]
     apart = "Paths without a counter (counts of A.edges, not of this run)"
-    assert rows(report, apart) == ["20,000 9 main loop.c:4 > 5 (inferred)"]
-    assert (
-        "\n(inferred) no counter counts it: the edge profile A.edges determines its executions\n"
-        in report
-    )
+    assert rows(report, apart) == ["20,000 9 edge profile main loop.c:4 > 5"]
     details = run_text.render(guided(TRAINING), details=True)
     assert not any("20,000" in row for row in rows(details, "Hot paths"))
-    assert rows(details, apart)[0] == "20,000 9 0 main 0x1000 > slot 0x100c > 0x1010"
+    assert rows(details, apart)[0] == "20,000 9 0 edge profile main 0x1000 > slot 0x100c > 0x1010"
     known = rows(details, "Path executions", 0)
     assert known[0] == "5 path executions, each counted (100.00 %)"
     assert known[2].startswith("20,000 of obvious paths (determined by the edge profile A.edges:")
     compared = comparison_report.render_text((("tpp", guided(TRAINING)),), 1, 1)
     assert not any("20,000" in row for row in rows(compared, "Hot paths (as tpp counts them)"))
-    assert rows(compared, apart) == ["20,000 9 main loop.c:4 > 5 (inferred)"]
+    assert rows(compared, apart) == ["20,000 9 edge profile main loop.c:4 > 5"]
 
 
 def test_inferred_counts_of_the_same_run_are_marked() -> None:
     report = run_text.render(guided(OWN, 2))
     assert rows(report, "Hot paths") == [
-        "45.76 % 3 9 main loop.c:4 > 5",
-        "30.51 % 2 9 main loop.c:4 > 5 (inferred)",
-        "23.73 % 2 7 main loop.c:4 > 8",
+        "45.76 % 3 9 counter main loop.c:4 > 5",
+        "30.51 % 2 9 edge profile main loop.c:4 > 5",
+        "23.73 % 2 7 counter main loop.c:4 > 8",
     ]
     assert "Paths without a counter" not in report
-    assert "(inferred) no counter counts it: the edge profile of this same run" in report
-    assert "(inferred)" not in run_text.render(measurement())
+    assert "counted by" not in run_text.render(measurement())
     known = rows(run_text.render(guided(OWN, 2), details=True), "Path executions", 0)
     assert known[1] == "2 of obvious paths (determined by the edge profile) (28.57 %)"
 
@@ -144,7 +139,7 @@ def test_pages_mark_them_and_show_no_share() -> None:
         run = guided(guide)
         ranked = hottest(run, run.routines[0])
         assert [path.count for path in ranked] == order
-        assert path_name(ranked[order.index(20_000)]) == "0 (inferred)"
+        assert path_name(ranked[order.index(20_000)]) == "0 (edge profile)"
     assert ReportRun("a", SourceCounts(run, None)).measurement is run
 
 
@@ -208,26 +203,30 @@ PRICED = replace(OWN, mode="qpt2", added=30)
 
 
 def test_reports_say_what_guided_and_what_that_costs() -> None:
-    bound = "this same run (best case)"
-    price = "30 instructions (50.85 %) to collect one of this run with qpt2 (not included in added)"
     for details in (False, True):
         report = run_text.render(guided(PRICED, 2), details=details)
-        assert f"\nguided by     an edge profile of {bound}\n" in report
-        assert f"\nedge profile  {price}\n" in report
+        assert "\nguide       this run's own edge profile (best case)\n" in report
+        assert "\noverhead    67.80 %, and 50.85 % to collect its guide with qpt2\n" in report
+        assert ("\nguide cost  30 instructions, not in added\n" in report) == details
     other = run_text.render(guided(replace(TRAINING, mode="qpt2", added=30)))
-    assert "\nguided by     an edge profile of A.edges, of another run\n" in other
+    assert "\nguide       an edge profile of A.edges, of another run\n" in other
+    assert "%, and 50.85 % to collect such an edge profile of this run with qpt2\n" in other
     same = run_text.render(guided(Guide("B", same_run=True)), width=160)
-    assert f"guided by  an edge profile of B, with the counts of {bound}\n" in same
-    assert "edge profile  " not in same  # whose price nobody knows
-    assert "guided by" not in run_text.render(measurement())
+    told = "an edge profile of B, with the counts of this same run (best case)"
+    assert f"\nguide       {told}\n" in same
+    assert "\noverhead    67.80 %\n" in same  # nobody knows the price
+    assert "\nguide" not in run_text.render(measurement())
 
 
 def test_comparisons_say_what_guided_and_what_that_costs() -> None:
     named = (("pp", measurement()), ("tpp", guided(PRICED, 2)))
     report = comparison_report.render_text(named, 1, 1, 120)
-    title = "Guiding profiles (cost not included in added)"
-    assert rows(report, title) == ["tpp this same run (best case) 30 50.85 % qpt2"]
-    assert title not in comparison_report.render_text(named[:1], 1, 1)
+    told = (
+        "tpp: guided by this run's own edge profile (best case); 50.85 % to collect its guide with "
+        "qpt2, not in added"
+    )
+    assert f"\n{told}\n" in report
+    assert "guided by" not in comparison_report.render_text(named[:1], 1, 1)
     modes = json.loads(comparison_report.render_json(named, 1, 1))["modes"]
     assert modes["tpp"]["guide"] == {
         "file": None, "sha256": None, "same_run": True, "mode": "qpt2", "added": 30,
@@ -239,13 +238,13 @@ def test_comparisons_say_what_guided_and_what_that_costs() -> None:
 def test_pages_and_notebooks_say_what_guided_and_what_that_costs() -> None:
     run = guided(PRICED, 2)
     (summary,) = summaries([ReportRun("a", SourceCounts(run, None))])
-    assert summary.guided_by == "this same run (best case)"
-    assert summary.edge_profile.startswith("30 instructions (50.85 %)")
+    assert summary.guide == "this run's own edge profile (best case)"
+    assert summary.guide_price == "50.85 % to collect its guide with qpt2"
     page = report_page([ReportRun("a", SourceCounts(run, None))])
-    assert "an edge profile of this same run" in page and "30 instructions (50.85 %)" in page
-    assert "guided by" not in report_page([ReportRun("a", SourceCounts(measurement(), None))])
+    assert "own edge profile (best case), 50.85 % to collect its guide" in page
+    assert "<dt>guide</dt>" not in report_page([ReportRun("a", SourceCounts(measurement(), None))])
     html = shown(run)._repr_html_()
-    assert "best case" in html and "30 instructions (50.85 %)" in html
+    assert "best case" in html and "50.85 % to collect its guide" in html
     both = {"tpp": shown(run), "pp": shown(measurement())}
     frame = Comparison(both, 1, 1).to_frame()
     assert frame[["guided_by", "edge_profile_added"]].values.tolist()[0] == ["this same run", 30]
@@ -278,13 +277,15 @@ def test_attribution_says_why_it_is_negative_and_overlap_is_beside_it() -> None:
     lost = {"flow_blocks": 10_000, "overcounted_blocks": 11_169, "undercounted_blocks": 0}
     report = run_text.render(replace(guided(TRAINING), lost=lost), width=200)
     assert rows(report, "Precision lost", 0) == [
-        "overlap with pp 47.24 % (flow on which both agree, of the larger profile)",
-        "attribution -11.69 % (AoDF: 100 % less 111.69 % overcounted, 0.00 % undercounted; "
-        "misplaced flow counts as both, so that it can be negative)",
+        "overlap with pp 47.24 % of path flow",
+        "AoDF -11.69 % (111.69 % overcounted, 0.00 % undercounted; misplaced flow counts as "
+        "both, so that it can be negative)",
         "both judge the counts that the edge profile A.edges determines as if they were this run's",
     ]
     better = replace(guided(TRAINING), lost=lost | {"overcounted_blocks": 9_999})
     assert "negative" not in run_text.render(better, width=200)
+    none = replace(guided(TRAINING), lost=lost | {"overcounted_blocks": 0})
+    assert "AoDF" not in run_text.render(none) and "overlap" not in run_text.render(none)
 
 
 def test_shortened_paths_are_marked() -> None:
@@ -293,12 +294,12 @@ def test_shortened_paths_are_marked() -> None:
     short = replace(first, shortened=True)
     run = replace(run, mode="tpp", routines=(routine(path_counts=(short, *others)),))
     report = run_text.render(run, width=160)
-    assert "main     loop.c:4 > 5 (shortened)\n" in report
-    assert "(shortened) begins or ends where longer paths are cut: executions" in report
+    assert "30.51 % 2 9 counter * main loop.c:4 > 5" in rows(report, "Hot paths")
+    assert "\n* part of longer paths that the scheme splits; its count includes them\n" in report
     assert [path["shortened"] for path in json.loads(run_json.render(run))["paths"]] == [
         True, False, False,
     ]  # fmt: skip
-    assert path_name(short) == "0 (shortened)"
+    assert path_name(short) == "0 (part of longer paths)"
 
 
 def test_paths_that_tpp_does_not_shorten_have_the_counts_of_pp(

@@ -116,7 +116,8 @@ def path_name(path: PathCount) -> str:
     named = ["partial" if path.partial else identifier(path.id)]
     if isinstance(path, LoopIterations):
         named = []
-    return " ".join([*named, *path_marks(path)])
+    marks = ["(edge profile)"] * path.inferred + ["(part of longer paths)"] * path.shortened
+    return " ".join([*named, *path_marks(path), *marks])
 
 
 def detail(

@@ -22,8 +22,8 @@ class Summary(Struct, frozen=True):
 
     name: str
     description: str
-    guided_by: str  # What guided its scheme, where an edge profile did
-    edge_profile: str  # The price of that
+    guide: str  # What guided its scheme, where a profile did
+    guide_price: str  # The price of that
     program: str
     ended: str
     partial: bool
@@ -61,8 +61,8 @@ def _summary(run: ReportRun, bar: float, base: str, added: str) -> Summary:
     return Summary(
         name=run.name,
         description=visible(mode_facts.description(measurement)),
-        guided_by="" if guide is None else visible(mode_facts.guided_by(guide)),
-        edge_profile=guide_price(measurement),
+        guide="" if guide is None else visible(mode_facts.guide_name(guide)),
+        guide_price=guide_price(measurement),
         program=program_text(measurement),
         ended=visible(ending_text(measurement.ending)),
         partial=measurement.partial,
