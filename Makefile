@@ -20,6 +20,7 @@
 # make golden     record again how reports look at five widths: tests/reports/golden
 # make site       the documents as a site, in build/site; what they show, run and compared
 # make kernels    shared libraries of the native functions, after a change of one of them (needs ld.lld: apt install lld)
+# make runtime    the compiled run-time of instrumented programs, after a change of runtime.c (needs the cross compiler)
 # make format, make fixtures, make clean
 
 VENV ?= .venv
@@ -44,7 +45,7 @@ SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long ci mutants fuzz bench performance results executed structure baselines golden format fixtures clean
-.PHONY: kernels toolchain site versions determinism scale reliability
+.PHONY: kernels runtime toolchain site versions determinism scale reliability
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -93,6 +94,9 @@ baselines: $(VENV)/.installed-dev
 
 kernels: $(VENV)/.installed-dev
 	PYTHONPATH=. $(BIN)/python tools/ship_kernels.py
+
+runtime: $(VENV)/.installed-dev toolchain
+	PYTHONPATH=. $(BIN)/python tools/ship_runtime.py
 
 golden: $(VENV)/.installed-dev
 	PYTHONPATH=. $(BIN)/python tools/golden_reports.py

@@ -20,7 +20,7 @@ result of the call tells: `setjmp` returns zero, and `longjmp` something else. T
 does not.
 
 Software traps: the run-time code takes over where one ends the program, and makes the system calls
-that say what a signal does (`elsewhere.signals`).
+that say what a signal does (`elsewhere/runtime.c`).
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from simprof.profiler.rewriting.draft import (
     raw,
     retargeted,
 )
-from simprof.profiler.rewriting.elsewhere.signals import action_cost, call_site
-from simprof.profiler.rewriting.elsewhere.writing import EXIT as EXIT_ROUTINE
+from simprof.profiler.rewriting.elsewhere.runtime import EXIT as EXIT_ROUTINE
+from simprof.profiler.rewriting.elsewhere.runtime import call_site
 from simprof.profiler.rewriting.jumps import delay_slot
 from simprof.profiler.rewriting.placing import PlacedCode
 from simprof.simulator.binary.program import MachineKind
@@ -426,9 +426,10 @@ def write_trap(
     if trap_number(word) == SYSTEM_CALL_TRAP[is64]:
         draft.emit(Label(f"{draft.prefix}.call.{address:x}"))
     if ending is TrapEnding.ACTS:
-        draft.emit(*call_site(draft.context.machine))
-        cost = action_cost(draft.context.machine)
-        draft.charge(Cause.SYSTEM_CALLS, cost, block=block.id, address=address)
+        site = call_site(draft.context.machine)
+        draft.emit(*site)
+        # what it calls executes the trap
+        draft.charge(Cause.SYSTEM_CALLS, len(site) - 1, block=block.id, address=address)
     else:
         draft.emit(raw(word))
     if ending is TrapEnding.UNKNOWN:
@@ -464,9 +465,10 @@ def _test_number(draft: CopyDraft, block: Block, address: int) -> None:
     )
     draft.put_behind(Label(f"{ends}.group"), asm.nop(), asm.nop())
     draft.put_behind(Label(ends), *(asm.nop() for _ in tests[1:]), jump(EXIT_ROUTINE))
-    draft.put_behind(*ways[:-2], *call_site(machine), jump(draft.label("behind", block.id)))
+    site = [*call_site(machine), jump(draft.label("behind", block.id))]
+    draft.put_behind(*ways[:-2], *site)
     draft.charge(Cause.SYSTEM_CALLS, 5 + len(tests), block=block.id, address=address)
-    draft.copy.actions[address] = action_cost(machine) + 1
+    draft.copy.actions[address] = len(site) - 1
 
 
 GET_CONTEXT = 0x6E  # The trap with which the 64-bit setjmp saves its context

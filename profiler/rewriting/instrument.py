@@ -45,7 +45,6 @@ from simprof.profiler.rewriting.calls import acts_on_signals
 from simprof.profiler.rewriting.draft import CallPlaces
 from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, header
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Stream, refusal_items
 from simprof.profiler.rewriting.elsewhere.recipe import (
     CopiedCalls,
     Counts,
@@ -55,9 +54,13 @@ from simprof.profiler.rewriting.elsewhere.recipe import (
     option_fields,
     paths_of,
 )
-from simprof.profiler.rewriting.elsewhere.signals import signal_items
-from simprof.profiler.rewriting.elsewhere.startup import START, original_auxiliary, start_items
-from simprof.profiler.rewriting.elsewhere.writing import dump_items
+from simprof.profiler.rewriting.elsewhere.runtime import (
+    START,
+    StartMemory,
+    Stream,
+    original_auxiliary,
+    runtime_items,
+)
 from simprof.profiler.rewriting.jumps import shared_targets
 from simprof.profiler.rewriting.program import (
     Copies,
@@ -236,14 +239,12 @@ def instrument(
 
     report_progress(progress, Phase.LINKING)
     front = program_items(recovered, copies, scheme.code().routines)
-    front += start_items(program.machine, memory)
-    behind = (*signal_items(program.machine, memory), *refusal_items(program.machine))
     left = tuple(number for number in plans if number in copies.left)
 
-    def end(copied: CopiedCalls) -> tuple[bytes, list[Item]]:
+    def end(copied: CopiedCalls) -> tuple[bytes, Sequence[Item]]:
         """Return the header and what writes it, given where the calls are that it names."""
         head = _header(order, plans, memory.dumped, copied, left)
-        return head, [*dump_items(program.machine, memory, head), *behind]
+        return head, runtime_items(program.machine, memory, head)
 
     _, without = end({})
     base = _room(program, front, size_of(without)) + HEADER_ROOM

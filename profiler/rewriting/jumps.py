@@ -30,7 +30,7 @@ copy looks the target up in a table, a byte for each word from the first target 
 are executed (SPARC V8 B.32, V9 A.20). If it flushes old code, the copies would go on as before.
 Code that is generated elsewhere runs as ever; so do the stubs that static programs write when they
 start, of which there are no copies. Where a test fails, the program ends with one line
-(`elsewhere.parts.refusal_items`). A test has a register window of its own and always executes the
+(`elsewhere/runtime.c`). A test has a register window of its own and always executes the
 same number of instructions. V8 code cannot keep the condition codes, so that they must be dead
 there.
 """
@@ -61,7 +61,7 @@ from simprof.profiler.rewriting.draft import (
     reads_pc,
     retargeted,
 )
-from simprof.profiler.rewriting.elsewhere.parts import REWRITES, UNFORESEEN, Width, flush_windows
+from simprof.profiler.rewriting.elsewhere.runtime import REWRITES, UNFORESEEN
 from simprof.profiler.rewriting.placing import PlacedCode, named_by
 from simprof.simulator.binary.program import MachineKind, Program
 from simprof.simulator.isa import assembler as asm
@@ -339,11 +339,18 @@ def operand_sum(draft: CopyDraft, word: int, to: Register, other: Register) -> l
     """
     base, second = Register(word >> 14 & 31), Register(word & 31)
     read = (base,) if word & _IMMEDIATE else (base, second)
-    code = [flush_windows(draft.context.machine)] if any(r >= R.L0 for r in read) else []
+    code = [_flush_windows(draft.context.machine)] if any(r >= R.L0 for r in read) else []
     code.append(_fetch(draft, base, to))
     if word & _IMMEDIATE:
         return [*code, asm.arithmetic("add", to, simm13(word), to)]
     return [*code, _fetch(draft, second, other), asm.arithmetic("add", to, other, to)]
+
+
+def _flush_windows(machine: MachineKind) -> Instruction:
+    """Return what stores all windows but the current one on the stack."""
+    if machine is MachineKind.SPARCV8:
+        return asm.trap_always(_FLUSH_TRAP)
+    return Instruction("flushw", _FLUSH_WINDOWS)
 
 
 def _fetch(draft: CopyDraft, register: Register, to: Register) -> Instruction:
@@ -412,6 +419,7 @@ def _branch(is_v8: bool, condition: str, label: str) -> list[Instruction]:
 
 
 _FLUSH = 0x3B
+_FLUSH_WINDOWS, _FLUSH_TRAP = 0x81580000, 3
 _ADDRESS, _OTHER, _FLAGS = R.L0, R.L1, R.L2
 
 
@@ -424,21 +432,24 @@ def write_flush_check(draft: CopyDraft, block: Block, address: int) -> None:
     """Write the test before the `flush` at an old address; NotRewritableError if V8's condition
     codes are live there.
     """
-    width = Width(draft.context.machine)
+    machine = draft.context.machine
     if needs_flags(draft, block, address):
         raise NotRewritableError(f"the flush at {address:#x} cannot be tested")
+    is_v8 = machine is MachineKind.SPARCV8  # which has no instruction that keeps the flags
     first, end = draft.program.span
     elsewhere = f"{draft.prefix}.flush.{address:x}"
     code = [
-        save_smallest_frame(width.machine),
+        save_smallest_frame(machine),
         *operand_sum(draft, draft.word(address), _ADDRESS, _OTHER),
-        *width.keep(_FLAGS),
+        *([] if is_v8 else [asm.read_state("%ccr", _FLAGS)]),
         *constant(first, _OTHER),
         asm.arithmetic("sub", _ADDRESS, _OTHER, _ADDRESS),
         *constant(end - first, _OTHER),
         asm.cmp(_ADDRESS, _OTHER),
-        width.branch("cc", elsewhere),
-        *(width.put_back(_FLAGS) or [asm.nop()]),
+        asm.branch_predicted("cc", "%xcc", elsewhere)
+        if draft.context.is64
+        else asm.branch("cc", elsewhere),
+        asm.nop() if is_v8 else asm.write_state(_FLAGS, 0, "%ccr"),
     ]
     draft.emit(*code, jump(REWRITES), Label(elsewhere), asm.restore())
     draft.charge(Cause.FLUSHES, len(code) + 1, block=block.id, address=address)

@@ -16,8 +16,7 @@ from simprof.profiler.rewriting.callers import flushing
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.rewriting.elsewhere.memory import differences, symbol_counts
 from simprof.profiler.rewriting.elsewhere.reading import stream_difference, token_stream
-from simprof.profiler.rewriting.elsewhere.signals import FATAL, signal_cost
-from simprof.profiler.rewriting.elsewhere.writing import exit_cost
+from simprof.profiler.rewriting.elsewhere.runtime import FATAL, spans
 from simprof.profiler.rewriting.instrument import (
     Basis,
     Instrumented,
@@ -77,10 +76,11 @@ class Modes:
         if trial.compares_trace:
             expected = self._trace(scheme)
         self._place.put(made.file)
-        rewriting = trial.rewriting(self._place.environment, self._original.depth)
+        runtime = spans(made.rewritten.labels)
         for way in self._ways:
-            trial.compare(way, self._original, self._place.run(way), expected)
-        result = trial.finish(rewriting)
+            run = self._place.run(way, spans=runtime)
+            trial.compare(way, self._original, run, expected)
+        result = trial.finish()
         if result.differences and (why := self._depends_on_addresses(trial)):
             why = (*result.not_compared, *why, *result.differences)
             return replace(result, differences=(), not_compared=why)
@@ -177,6 +177,8 @@ class _Trial(Struct, dict=True):
     unlike: list[str] = field(default_factory=list)  # The ways in which it behaved differently
     prints_otherwise: bool = True  # Whether it only printed something else in each of these
     counters_equal: bool | None = None
+    # What the run-time executed where it was counted first; it must execute the same elsewhere.
+    runtime: Mapping[Cause, int] = field(default_factory=dict)
 
     @property
     def observation(self) -> Observation:
@@ -233,30 +235,21 @@ class _Trial(Struct, dict=True):
 
     # -- predictions
 
-    def rewriting(self, environment: Sequence[bytes], depth: int) -> Mapping[Cause, int]:
-        """Return what rewriting executes in a run; `depth`: frames that the original ends in."""
+    def rewriting(self) -> Mapping[Cause, int]:
+        """Return what rewriting executes in a run: predicted, but for what the run-time does."""
         observation, program = self.observation, self.observation.program
         found = predicted_rewriting(
-            self.made,
-            observation.events,
-            observation.result.signal_actions,
-            program.machine,
-            environment,
-            program.entry,
+            self.made, observation.events, observation.result.signal_actions, program.entry
         )
-        if self.unwritten is None:
-            memory, head = self.made.memory, self.made.header
-            if observation.result.reason != "exit":
-                # of one that a signal ends, the file has the interrupted instruction, too
-                cost = signal_cost(program.machine, memory, head, depth + 1)
-            else:
-                cost = exit_cost(program.machine, memory, head, depth) - 1
-            trace = memory.trace
+        found.update(self.runtime)
+        if self.unwritten is None and self.runtime:
+            if observation.result.reason == "exit":
+                found[Cause.DUMP] -= 1  # the system call is the program's
+            trace = self.made.memory.trace
             # The end writes what does not fill a buffer, at its own cost, in place of the flush
             # that `added` has for it.
             if trace is not None and self._trace_bits % (8 * trace.buffer.size):
-                cost -= trace.buffer.flush(program.machine)
-            found[Cause.DUMP] = cost
+                found[Cause.DUMP] -= trace.buffer.flush(program.machine)
         return {cause: count for cause, count in found.items() if count}
 
     @cached_property
@@ -325,6 +318,7 @@ class _Trial(Struct, dict=True):
     ) -> None:
         """Note how a run of the instrumented program differs from what was predicted."""
         self.executed[way] = run.instructions
+        self.runtime = self.runtime or run.runtime
         difference = original.difference(run)
         if difference is not None:
             self.unlike.append(way)
@@ -360,8 +354,9 @@ class _Trial(Struct, dict=True):
             lines.append("the trace: routines were executed that were left alone")
         return tuple(lines)
 
-    def finish(self, rewriting: Mapping[Cause, int]) -> ModeResult:
+    def finish(self) -> ModeResult:
         """Return what was found, the numbers of instructions compared."""
+        rewriting = self.rewriting()
         result = ModeResult(
             self.scheme.setting,
             self.observation.base,

@@ -42,7 +42,7 @@ from simprof.profiler.rewriting.draft import (
     raw,
     reads_pc,
 )
-from simprof.profiler.rewriting.elsewhere.startup import ENTRY
+from simprof.profiler.rewriting.elsewhere.runtime import ENTRY
 from simprof.profiler.rewriting.jumps import (
     BRANCHES,
     TABLE_ALIGNMENT,

@@ -26,14 +26,14 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from simprof.profiler.profiles.scratch import die_with
-from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.binary.program import MachineKind, Range
 from simprof.simulator.errors import EngineError, UnsupportedError, UsageError
 from simprof.simulator.isa.sparc import SIGNALS
 
 COMPILERS = ("cc", "gcc", "clang")
 COMPILER_FLAGS = ("-O2", "-shared", "-fPIC")
 MAGIC = 0x73696D70726F6631
-STATE = struct.Struct("=10Q")
+STATE = struct.Struct("=14Q")
 BLOCK = struct.Struct("=3Q")
 # Bytes of the file in which the plugin counts. It is sparse: what is not used takes no room.
 FILE_SIZE = 1 << 30
@@ -63,10 +63,13 @@ def plugin_for(emulator: Path) -> Path | None:
     return plugin if plugin is not None and _loads(emulator, plugin) else None
 
 
-def plugin_options(plugin: Path, counts: Path) -> list[str]:
-    """Return the options with which qemu counts into the file `counts`."""
+def plugin_options(plugin: Path, counts: Path, spans: Sequence[Range] = ()) -> list[str]:
+    """Return the options with which qemu counts into the file `counts`, and in spans, four at most,
+    of addresses.
+    """
     values = (str(path).replace(",", ",,") for path in (plugin, counts))
-    return ["-plugin", ",counts=".join(values)]
+    within = (f",{span.start:#x}={span.end:#x}" for span in spans)
+    return ["-plugin", "".join((",counts=".join(values), *within))]
 
 
 def create_counts(counts: Path) -> None:
@@ -75,12 +78,15 @@ def create_counts(counts: Path) -> None:
         stream.truncate(FILE_SIZE)
 
 
-def read_counts(counts: Path, killed: bool) -> int | None:
-    """Return the instructions that were executed, None where there were too many to tell apart."""
+def read_counts(counts: Path, killed: bool) -> tuple[int, ...] | None:
+    """Return the instructions that were executed, and how many in each span; None where there were
+    too many to tell apart.
+    """
     # killed: Whether a signal ended the program: its last instruction may then be what faulted.
     with counts.open("rb") as stream:
+        numbers = STATE.unpack(stream.read(STATE.size))
         _, total, repeats, faults, accesses, block, total_before, accesses_before, _, full = (
-            STATE.unpack(stream.read(STATE.size))
+            numbers[:10]
         )
         if full:
             return None
@@ -88,17 +94,13 @@ def read_counts(counts: Path, killed: bool) -> int | None:
         stream.seek(block)
         _, length, _ = BLOCK.unpack(stream.read(BLOCK.size))
         kinds = stream.read(length)
-    executed: int = total - repeats - faults
-    if not killed or not 0 < done <= length:
-        return executed
-    kind = StepKind(kinds[done - 1])
-    if kind is StepKind.TRAP:
-        return executed
-    if done == length and (
-        kind in COMPLETE or (kind is StepKind.MEMORY and accesses != accesses_before)
-    ):
-        return executed
-    return executed - 1
+    executed = total - repeats - faults
+    if killed and 0 < done <= length:
+        kind = StepKind(kinds[done - 1])
+        completed = kind in COMPLETE or (kind is StepKind.MEMORY and accesses != accesses_before)
+        if kind is not StepKind.TRAP and not (done == length and completed):
+            executed -= 1
+    return executed, *numbers[10:]
 
 
 @functools.cache
@@ -167,6 +169,7 @@ class QemuRun(Struct, frozen=True):
     signal: int | None  # SPARC's number of the signal that killed the program, or None
     # Executed instructions, or None where they were not counted (not asked for, or `uncounted`)
     instructions: int | None
+    within: tuple[int, ...] = ()  # How many of them in each span that was asked for
 
 
 def missing(machine: MachineKind) -> str | None:
@@ -201,6 +204,7 @@ def run(
     stdout: int,
     stderr: int,
     count: bool = False,  # Whether to count instructions
+    spans: Sequence[Range] = (),  # Addresses to count in, too
     timeout: float | None = None,  # Seconds after which the program is killed
 ) -> QemuRun:
     """Run the program `file` under qemu-user.
@@ -216,7 +220,7 @@ def run(
         counts, options = scratch / "counts", list[str]()
         if plugin is not None:
             create_counts(counts)
-            options = plugin_options(plugin, counts)
+            options = plugin_options(plugin, counts, spans)
         source = stack.enter_context(Path(stdin or os.devnull).open("rb"))
         command: list[str | bytes | os.PathLike[str]] = [
             emulator,
@@ -247,10 +251,11 @@ def run(
         if code < 0:  # qemu dies by the host's signal, whose number may be another on SPARC
             numbers = {name: number for number, name in SIGNALS.items()}
             killed_by = numbers.get(signal.Signals(-code).name, -code)
-        instructions = None
-        if plugin is not None:
-            instructions = read_counts(counts, killed_by is not None)
-    return QemuRun(code if killed_by is None else 128 + killed_by, killed_by, instructions)
+        counted = None if plugin is None else read_counts(counts, killed_by is not None)
+    status = code if killed_by is None else 128 + killed_by
+    if counted is None:
+        return QemuRun(status, killed_by, None)
+    return QemuRun(status, killed_by, counted[0], counted[1 : 1 + len(spans)])
 
 
 def _emulator(machine: MachineKind) -> Path:

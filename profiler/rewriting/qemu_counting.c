@@ -9,6 +9,8 @@
  *            early. At the end of a block, the instruction accesses memory and did not, or control
  *            is not where it could have gone. Trap instructions do execute.
  *
+ * It counts in spans of addresses, too, in the same way.
+ *
  * What the last block did is looked at when the next one starts; what the last block of all did,
  * by the reader of the file. All state is in a shared mapping of that file, because qemu runs none
  * of a plugin's code when a signal kills the program.
@@ -31,7 +33,7 @@ typedef struct {
     const char *target_name;
     struct { int min, cur; } version;
 } qemu_info_t;
-enum { NO_REGISTERS = 0, READ_AND_WRITE = 3, INLINE_ADD = 0 };
+enum { NO_REGISTERS = 0, READ_AND_WRITE = 3, INLINE_ADD = 0, SPANS = 4 };
 
 extern void qemu_plugin_register_vcpu_tb_trans_cb(
     qemu_plugin_id_t, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
@@ -76,12 +78,14 @@ struct state {
     uint64_t accesses_before;
     uint64_t used;            /* bytes of the file */
     uint64_t full;            /* 1: blocks did not fit, the counts are worthless */
+    uint64_t within[SPANS];   /* what was executed in each span, and completed */
 };
 
 static const uint64_t MAGIC = 0x73696d70726f6631; /* simprof1 */
 static uint64_t room;
 static struct state *state;
-static int v9;
+static int v9, spans;
+static uint64_t starts[SPANS], ends[SPANS];
 static struct block *last;      /* the block that began last */
 static enum kind before_kind;   /* of the instruction before its first */
 static uint64_t before_target;
@@ -152,6 +156,27 @@ static int completed(enum kind kind, uint64_t address)
     return before == TRAP || (before == JUMP && kind != MEMORY);
 }
 
+/* The number of the span that an address is in, or SPANS. */
+static int span_of(uint64_t address)
+{
+    int span;
+
+    for (span = 0; span < spans; span++)
+        if (starts[span] <= address && address < ends[span])
+            return span;
+    return SPANS;
+}
+
+/* Take an instruction back that did not complete. */
+static void take_back(uint64_t *kind, uint64_t address)
+{
+    int span = span_of(address);
+
+    ++*kind;
+    if (span != SPANS)
+        state->within[span]--;
+}
+
 /* Look at what the block before `next` did; return how many of its instructions completed. */
 static uint64_t finish(const struct block *next)
 {
@@ -165,11 +190,11 @@ static uint64_t finish(const struct block *next)
         return done;
     address = last->start + 4 * (done - 1);
     if (next->start == address) {
-        state->repeats++;
+        take_back(&state->repeats, address);
         return done - 1;
     }
     if (kind != WINDOW && (done < last->count || !completed(kind, next->start)))
-        state->faults++;
+        take_back(&state->faults, address);
     return done;
 }
 
@@ -210,6 +235,7 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         uint64_t address = qemu_plugin_insn_vaddr(insn);
         uint32_t word = (uint32_t)bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
         enum kind kind = kind_of(word);
+        int span = span_of(address);
 
         if (i == 0)
             block->start = address;
@@ -217,6 +243,9 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         if (kind == BRANCH && i + 2 >= count)
             block->target = branch_target(address, word);
         qemu_plugin_register_vcpu_insn_exec_inline(insn, INLINE_ADD, &state->total, 1);
+        if (span != SPANS)
+            qemu_plugin_register_vcpu_insn_exec_inline(
+                insn, INLINE_ADD, &state->within[span], 1);
         if (kind == MEMORY && i + 1 == count)
             qemu_plugin_register_vcpu_mem_inline(
                 insn, READ_AND_WRITE, INLINE_ADD, &state->accesses, 1);
@@ -224,14 +253,20 @@ static void translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     qemu_plugin_register_vcpu_tb_exec_cb(tb, begin, NO_REGISTERS, block);
 }
 
-/* Arguments: counts=NAME, a file of the size that may be used. */
+/* Arguments: counts=NAME, a file of the size that may be used, then START=END of each span. */
 __attribute__((visibility("default"))) int qemu_plugin_install(
     qemu_plugin_id_t id, const qemu_info_t *info, int count, char **arguments)
 {
     int file;
 
-    if (count != 1 || strncmp(arguments[0], "counts=", 7) != 0)
+    if (count < 1 || count > 1 + SPANS || strncmp(arguments[0], "counts=", 7) != 0)
         return 1;
+    for (; spans < count - 1; spans++) {
+        char *end;
+
+        starts[spans] = strtoull(arguments[spans + 1], &end, 0);
+        ends[spans] = strtoull(end + (*end == '='), NULL, 0);
+    }
     file = open(arguments[0] + 7, O_RDWR | O_CLOEXEC);
     if (file < 0)
         return 1;

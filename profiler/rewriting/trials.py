@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -31,25 +32,27 @@ from simprof.profiler.request.request import (
     path_below,
 )
 from simprof.profiler.rewriting import qemu
-from simprof.profiler.rewriting.elsewhere.counter_file import parse
-from simprof.profiler.rewriting.elsewhere.startup import DEFAULT_NAME, TRACE_SUFFIX
+from simprof.profiler.rewriting.draft import Cause
+from simprof.profiler.rewriting.elsewhere.counter_file import TRACE_SUFFIX, parse
+from simprof.profiler.rewriting.elsewhere.runtime import DEFAULT_NAME
 from simprof.profiler.rewriting.instrument import Instrumented, content_of, load_rewritable
 from simprof.profiler.rewriting.verification import EMULATOR, ObservedRun
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.session import observe
 from simprof.profiler.session.world import open_world
 from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import Range
 from simprof.simulator.errors import SimulatorError
 from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
 from simprof.simulator.linux.process import AUXILIARY_KEYS
-from simprof.simulator.machine.base import stack_depth
 from simprof.simulator.machine.machine import Machine
 
 # At the start of the stack, at most: a window, argc, two zeros, the auxiliary vector
 _OTHER_WORDS = WINDOW_SAVE_WORDS + 3 + 2 * (len(AUXILIARY_KEYS) + 1)
 # A run may take ten times the emulator's instructions, at a speed that qemu has on a busy machine.
 _START_SECONDS, _MORE, _QEMU_SPEED = 60, 10, 20_000_000
-_OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
+NO_SPANS: Mapping[Cause, Range] = MappingProxyType({})
+_OWN_FILES = (DEFAULT_NAME, DEFAULT_NAME + TRACE_SUFFIX)
 
 
 class TrialDirectory:
@@ -126,8 +129,11 @@ class TrialDirectory:
         self.file.write_bytes(program)
         self.file.chmod(0o755)
 
-    def run(self, way: str, lower: int = 0) -> ObservedRun:
-        """Run the program that is there; on the emulator, its stack may begin lower by bytes."""
+    def run(self, way: str, lower: int = 0, spans: Mapping[Cause, Range] = NO_SPANS) -> ObservedRun:
+        """Run the program that is there; on the emulator, its stack may begin lower by bytes.
+
+        Instructions are counted in `spans`, too.
+        """
         program = elf.load(self.file)
         with self.fresh() as guest:
             if way == EMULATOR:
@@ -137,11 +143,11 @@ class TrialDirectory:
                     if lower:
                         strings = 1 + len(self.arguments) + len(self.environment)
                         machine.lower_stack(lower, strings + _OTHER_WORDS)
-                    top = machine.stack_pointer()
+                    within = {cause: machine.count_in(span) for cause, span in spans.items()}
                     result = machine.run()
-                    depth = stack_depth(machine, top)
                 self._instructions = max(self._instructions, result.instructions)
-                return self._left(result.status, result.instructions, depth)
+                counts = {cause: count.instructions for cause, count in within.items()}
+                return self._left(result.status, result.instructions, counts)
             done = qemu.run(
                 self.file,
                 program.machine,
@@ -154,9 +160,11 @@ class TrialDirectory:
                 stdout=guest.stdout,
                 stderr=guest.stderr,
                 count=True,
+                spans=tuple(spans.values()),
                 timeout=self._limit if guest.timeout is None else guest.timeout,
             )
-            return self._left(done.status, done.instructions)
+            counts = dict(zip(spans, done.within, strict=False))
+            return self._left(done.status, done.instructions, counts)
 
     @property
     def _limit(self) -> float:
@@ -165,7 +173,9 @@ class TrialDirectory:
 
     # -- what is left of it
 
-    def _left(self, status: int, instructions: int | None, depth: int = 0) -> ObservedRun:
+    def _left(
+        self, status: int, instructions: int | None, within: Mapping[Cause, int]
+    ) -> ObservedRun:
         """Gather what a run has left."""
         counters, trace = (self._working / name for name in _OWN_FILES)
         files = {
@@ -181,7 +191,7 @@ class TrialDirectory:
             instructions,
             parse(counters.read_bytes(), counters.name) if counters.exists() else None,
             trace.read_bytes() if trace.exists() else None,
-            depth,
+            within,
         )
 
 

@@ -9,9 +9,9 @@ numbers at most (`count_on`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from simprof.profiler.profiles.profile import Ending, ProgramInfo
@@ -19,11 +19,9 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.rewriting.draft import Cause, charged
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
-from simprof.profiler.rewriting.elsewhere.startup import start_cost
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation
-from simprof.simulator.binary.program import MachineKind
 
 EMULATOR, QEMU = "emulator", "qemu"
 WAYS = (EMULATOR, QEMU)
@@ -41,7 +39,8 @@ class ObservedRun(Struct, frozen=True):
     # counters, trace: What the program's own files hold; None where there are none.
     counters: CounterFile | None = None
     trace: bytes | None = None
-    depth: int = 0  # Frames in which it ended; 0 where that was not looked at.
+    # Of an instrumented program: what it executed in parts of the run-time, where that was counted.
+    runtime: Mapping[Cause, int] = field(default_factory=dict)
 
     def difference(self, other: ObservedRun) -> str | None:
         """Say in one line how another run behaved differently; None if it did not."""
@@ -95,7 +94,7 @@ class ModeResult(Struct, frozen=True):
     @property
     def predicted(self) -> int | None:
         """All instructions that the instrumented program should execute; None: not predicted."""
-        if self.unforeseen:
+        if self.unforeseen or Cause.START not in self.rewriting:  # nothing was counted
             return None
         return self.base + self.added + sum(self.rewriting.values())
 
@@ -180,13 +179,10 @@ def predicted_rewriting(
     events: Mapping[int, RoutineEvents],
     # Address of a trap -> how often its system call said what a signal does
     actions: Mapping[int, int],
-    machine: MachineKind,
-    # `NAME=value` strings that the program sees
-    environment: Sequence[bytes],
     # Address at which the original begins; the start code goes to its copy directly
     entry: int,
 ) -> Counter[Cause]:
-    """Return the instructions of a run besides the program's and the scheme's."""
+    """Return the instructions of a run besides the program's, the scheme's and the run-time's."""
     total: Counter[Cause] = Counter()
     arrived: Counter[int] = Counter({entry: 1})
     for number, copy in made.copies.routines.items():
@@ -203,5 +199,4 @@ def predicted_rewriting(
             total[Cause.ENTRIES] += events[number].edges[edge] - arrived[address]
         for trap, more in copy.actions.items():
             total[Cause.SYSTEM_CALLS] += more * actions.get(trap, 0)
-    total[Cause.START] += start_cost(machine, made.memory, environment)
     return total

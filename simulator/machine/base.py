@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from simprof.simulator.binary.program import Program
 from simprof.simulator.cpu import crash, traps
-from simprof.simulator.cpu.address_space import AddressSpace, GuestFault, OutOfMemory
+from simprof.simulator.cpu.address_space import AddressSpace, OutOfMemory
 from simprof.simulator.cpu.cpu import RESUME_TRAP, Cpu, Stop, is_in_engine
 from simprof.simulator.cpu.cpu_state import SYSTEM_PAGE
 from simprof.simulator.errors import EngineError, SimulatorError
@@ -368,29 +368,3 @@ class Position:
             return None
         places = (self.block_end - 8, self.block_end - 4)  # before its delay slot; annulled
         return next((pc for pc in places if is_transfer(self.instruction(pc))), None)
-
-
-_FP_WORD = 14  # of a saved window
-
-
-def stack_depth(machine: BaseMachine, top: int) -> int:
-    """Return how many frames the program has ended in, the innermost included."""
-    # The walk that a debugger makes, after a run. No frame lies above `top`: %sp at the program's
-    # start, without the bias.
-    cpu = machine.cpu
-    word = cpu.window_size // 16
-    cpu.sync_wrapped(to_copy=False)
-    # the innermost windows may be in registers still: the memory of their frames is older
-    windows = [(cpu.state.cwp + k) % cpu.windows for k in range(cpu.state.canrestore + 1)]
-    held = {cpu.window_stack_pointer(window): cpu.window_bytes(window) for window in windows}
-    frame, depth = cpu.window_stack_pointer(cpu.state.cwp), 1
-    while True:
-        try:
-            window = held.get(frame) or machine.read(frame, cpu.window_size)
-        except GuestFault:
-            return depth
-        pointer = int.from_bytes(window[_FP_WORD * word : (_FP_WORD + 1) * word], "big")
-        following = (pointer + cpu.stack_bias) & cpu.address_mask
-        if following % 8 or not frame < following <= top:
-            return depth
-        frame, depth = following, depth + 1

@@ -18,6 +18,34 @@ from simprof.simulator.machine.running import BlockPlace, NativeHook
 NO_LIMIT = 1 << 62
 _TRAP_CALLBACK = _PAGE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 _CODE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
+_BLOCK_CALLBACK = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p
+)
+
+
+class SpanCount:
+    """Counts the instructions that are executed at the addresses of a span."""
+
+    # For spans that blocks begin and end in and no fault leaves. The hook is Python's: it is for
+    # code that is seldom executed.
+
+    def __init__(self, cpu: Cpu, clock: NDArray[np.int64], span: Range) -> None:
+        self.instructions = 0
+        self._cpu, self._clock, self._span = cpu, clock, span
+        self._total = 0
+        self._callback = _BLOCK_CALLBACK(self._on_block)
+
+    def install(self) -> None:
+        """Begin to count; the hook that counts all blocks must have been installed before."""
+        function = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        self._cpu.add_hook(HookKind.BLOCK, function, 0, (self._span.start, self._span.end - 1))
+
+    def _on_block(self, _: int, address: int, size: int, __: int) -> None:
+        total, count = int(self._clock[traps.ClockWord.INSTRUCTIONS]), size >> 2
+        # Where a window trap has interrupted the block before, the rest of that, which begins
+        # anew here, has been taken back from the total.
+        self.instructions += min(count, total - self._total)
+        self._total = total
 
 
 class Hooks:

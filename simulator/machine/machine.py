@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from simprof.simulator.binary.dynamic import module_at
-from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, Program
+from simprof.simulator.binary.program import PAGE_SIZE, MachineKind, Program, Range
 from simprof.simulator.cpu.address_space import MAPPED, STACK_SIZE, GuestFault
 from simprof.simulator.cpu.cpu import MemoryAccess, Stop
 from simprof.simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
@@ -27,7 +27,7 @@ from simprof.simulator.linux.task import Task
 from simprof.simulator.machine import faults, running
 from simprof.simulator.machine.base import BaseMachine, Position
 from simprof.simulator.machine.codewatch import CodeWatch, Shadows
-from simprof.simulator.machine.hooks import NO_LIMIT
+from simprof.simulator.machine.hooks import NO_LIMIT, SpanCount
 from simprof.simulator.machine.threads import Call, Threads
 
 STATUS_REFUSED: Final = SimulatorError.exit_status
@@ -92,6 +92,7 @@ class Machine(BaseMachine):
         self._contexts_noted = 0  # those that Python has saved or set
         self._signal_actions: Counter[int] = Counter()
         self._is_bare = False
+        self._span_counts: list[SpanCount] = []
         self._position = Position(self.cpu, self._space, self._clock)
         state = self.cpu, self._contexts, self.signals, self._clock
         self.threads = Threads(*state, observer, thread_seed)
@@ -150,6 +151,8 @@ class Machine(BaseMachine):
         # not hold, for measuring the engine's own speed only.
         hook = None if bare or self._observer is None else self._observer.hook
         self._hooks.install(hook, count=not bare)
+        for count in self._span_counts:
+            count.install()
         self._is_bare = bare
         stop = self.cpu.stop if bare else None
         return self._result(
@@ -161,6 +164,12 @@ class Machine(BaseMachine):
             signal_actions=dict(self._signal_actions),
             threads=self.threads.counts(),
         )
+
+    def count_in(self, span: Range) -> SpanCount:
+        """Return what will hold how many instructions the run executes in a span of addresses."""
+        count = SpanCount(self.cpu, self._clock, span)
+        self._span_counts.append(count)
+        return count
 
     def _limit(self) -> int:
         limit = self._budget()

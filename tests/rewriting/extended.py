@@ -6,26 +6,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from msgspec.structs import replace
 
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Width
-from simprof.profiler.rewriting.elsewhere.startup import (
+from simprof.profiler.rewriting.elsewhere.runtime import (
     ENTRY,
+    EXIT,
     START,
+    StartMemory,
     original_auxiliary,
-    start_items,
+    runtime_items,
+    spans,
 )
-from simprof.profiler.rewriting.elsewhere.writing import EXIT, dump_items
 from simprof.profiler.schemes.tracing.flush import flush_routine
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
-from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.binary.program import MachineKind, Range
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register, assemble
 from simprof.simulator.linux.files import Host
 from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu
 from tests.support.tiny_programs import DATA, program_file
+from tests.support.width import Width
 
 R = Register
 HEADER = b'simprof-counters/2\n{"made": "for a test"}\n'
@@ -81,6 +84,7 @@ class Result:
     output: bytes
     errors: bytes
     instructions: int
+    runtime: int  # Of these: those of the run-time
     files: Mapping[str, bytes]
 
 
@@ -112,10 +116,9 @@ class Extended:
         auxiliary = original_auxiliary(program) if is_told else ()
         self.memory = memory = replace(memory, auxiliary=auxiliary)
         items = [
-            *start_items(machine, memory),
             Label(ENTRY),
             *tiny(machine, depth, [*more, asm.branch("a", EXIT, annul=True)], both),
-            *dump_items(machine, memory, HEADER),
+            *runtime_items(machine, memory, HEADER),
             *(flush_routine(machine, memory.trace.packed) if memory.trace else ()),
         ]
         room = find_room(program, HEADER_ROOM + 4 * len(items) * 3)
@@ -129,6 +132,10 @@ class Extended:
         for path in (self.plain, self.path):
             path.chmod(0o755)
 
+    @property
+    def _spans(self) -> Sequence[Range]:
+        return tuple(spans(self.labels).values())
+
     def frames(self, depth: int) -> list[int]:
         """Return the words of the stack at the end."""
         first, down = self.labels["deeper"] - 8, self.labels["down"]
@@ -140,9 +147,15 @@ class Extended:
         output, errors = bytearray(), bytearray()
         host = Host(root, writable=root, program=path, stdin=b"", stdout=output, stderr=errors)
         machine = Machine(elf.load(path), environment=environment, host=host, argv0=b"program")
+        counts = [machine.count_in(span) for span in self._spans]
         result = machine.run()
         return Result(
-            result.status, bytes(output), bytes(errors), result.instructions, contents(root)
+            result.status,
+            bytes(output),
+            bytes(errors),
+            result.instructions,
+            sum(count.instructions for count in counts),
+            contents(root),
         )
 
     def under_qemu(self, path: Path, environment: Sequence[bytes] = ()) -> Result:
@@ -150,8 +163,12 @@ class Extended:
         root = self._fresh("qemu")
         pairs = [entry.decode().split("=", 1) for entry in reversed(environment)]
         done = qemu.trace(path, environment=dict(pairs), directory=root)
-        run = done.run
-        return Result(run.status, run.output, run.errors, done.instructions, contents(root))
+        run, executed = done.run, done.pc[done.executed]
+        within = sum(
+            int(np.count_nonzero((span.start <= executed) & (executed < span.end)))
+            for span in self._spans
+        )
+        return Result(run.status, run.output, run.errors, done.instructions, within, contents(root))
 
     def _fresh(self, name: str) -> Path:
         root = self.directory / name

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Width
-from simprof.profiler.rewriting.elsewhere.startup import start_cost
-from simprof.profiler.rewriting.elsewhere.writing import exit_cost
+from simprof.profiler.rewriting.elsewhere.runtime import StartMemory
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
@@ -17,14 +15,14 @@ from simprof.simulator.isa.assembler import Item, Label, Register
 from simprof.simulator.isa.sparc import WINDOW_SAVE_WORDS
 from simprof.simulator.linux import process
 from simprof.simulator.linux.process import AUXILIARY_KEYS
-from tests.rewriting.extended import HEADER, Extended
+from tests.rewriting.extended import Extended
 from tests.support.tiny_programs import ENTRY, TEXT
+from tests.support.width import Width
 
 R = Register
 MACHINES = list(MachineKind)
 ENVIRONMENT = (b"A=b", b"SIMPROF_OUT=counts", b"LATER=1")
 PHDR, PHNUM, PAGESZ, BASE, FLAGS, PLACE_OF_ENTRY = 3, 5, 6, 7, 8, 9
-FRAMES = 5
 
 
 def showing(machine: MachineKind) -> list[Item]:
@@ -90,15 +88,16 @@ def test_the_cost_is_the_same_under_qemu(
     machine: MachineKind, is_told: bool, tmp_path: Path
 ) -> None:
     extended = Extended(machine, StartMemory(()), tmp_path, both=showing(machine), is_told=is_told)
-    added = start_cost(machine, extended.memory, ENVIRONMENT)
-    added += exit_cost(machine, extended.memory, HEADER, FRAMES)
+    costs = []
     for run in (extended.here, extended.under_qemu):
         plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
-        assert result.instructions == plain.instructions + added
+        assert result.instructions == plain.instructions + result.runtime
+        costs.append(result.runtime)
         seen = dict(vector(machine, result.output))
         assert (seen[PHNUM], seen[PLACE_OF_ENTRY] == ENTRY) == (
             (2, True) if is_told else (3, False)
         )
+    assert costs[0] == costs[1]
 
 
 ORDERS = {
@@ -116,7 +115,7 @@ ORDERS = {
 def test_vectors_of_other_kernels(
     machine: MachineKind, order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever is in it, in whatever order: it is restored, and the cost is known."""
+    """Whatever is in it, in whatever order: it is restored."""
     keys = ORDERS[order]
     extended = Extended(machine, StartMemory(()), tmp_path, both=showing(machine))
     monkeypatch.setattr(process, "AUXILIARY_KEYS", keys)
@@ -124,9 +123,7 @@ def test_vectors_of_other_kernels(
     result = extended.here(extended.path, ENVIRONMENT)
     assert [key for key, _ in vector(machine, plain.output)] == [*keys, 0]
     assert result.output == plain.output
-    added = start_cost(machine, extended.memory, ENVIRONMENT, keys)
-    added += exit_cost(machine, extended.memory, HEADER, FRAMES)
-    assert result.instructions == plain.instructions + added
+    assert result.instructions == plain.instructions + result.runtime
 
 
 def test_what_a_program_shall_see_is_what_its_file_says(tmp_path: Path) -> None:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory, Width
-from simprof.profiler.rewriting.elsewhere.startup import (
+from simprof.profiler.rewriting.elsewhere.runtime import (
     ENTRY,
+    EXIT,
     START,
+    StartMemory,
     original_auxiliary,
-    start_cost,
-    start_items,
+    runtime_items,
+    spans,
 )
-from simprof.profiler.rewriting.elsewhere.writing import EXIT, dump_items, exit_cost
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
-from simprof.simulator.binary.program import Program
+from simprof.simulator.binary.program import Program, Range
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import assemble, link
 from simprof.simulator.linux.files import Host
@@ -27,9 +27,9 @@ from simprof.simulator.machine.machine import Machine
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER
 from tests.support.turns import turns
+from tests.support.width import Width
 
 Compile = Callable[..., Path]
-MEMORY = StartMemory(())
 EXIT_CALLS = (0x82102001, 0x821020BC)  # mov 1, %g1; mov 188, %g1
 ENVIRONMENT = {"FIRST": "1", "SIMPROF_OUT": "file", "LAST": "2"}
 
@@ -77,13 +77,10 @@ def ends(program: Program) -> list[int]:
     return found
 
 
-def instrumented(path: Path, target: Path, size: int) -> None:
-    """Write `path` with a start and an end; its code is left where it is."""
+def instrumented(path: Path, target: Path, size: int) -> Sequence[Range]:
+    """Write `path` with a start and an end, and return where these are; its code is left there."""
     program = elf.load(path)
-    items = [
-        *start_items(program.machine, memory_of(program)),
-        *dump_items(program.machine, MEMORY, HEADER),
-    ]
+    items = runtime_items(program.machine, memory_of(program), HEADER)
     room = find_room(program, size)
     assert room is not None
     code = assemble(items, room + HEADER_ROOM, {ENTRY: program.entry})
@@ -96,6 +93,7 @@ def instrumented(path: Path, target: Path, size: int) -> None:
         extend(path.read_bytes(), program, patches, room, data, code.labels[START], code.labels)
     )
     target.chmod(0o755)
+    return tuple(spans(code.labels).values())
 
 
 def frames_in(file: bytes, is64: bool) -> int:
@@ -117,34 +115,36 @@ def test_a_program_sees_no_difference(
     path, target = tmp_path / "original", tmp_path / "extended"
     path.write_bytes(compile_c(HEAP, width=width).read_bytes())
     path.chmod(0o755)
-    instrumented(path, target, size)
+    places = instrumented(path, target, size)
     program = elf.load(path)
     is_last = max(s.address for s in elf.load(target).segments) > program.segments[-1].address
     root = tmp_path / "root"
     root.mkdir()
 
-    def here(path: Path) -> tuple[int, bytes, int]:
+    def here(path: Path) -> tuple[int, bytes, int, int]:
         output = bytearray()
         host = Host(root, writable=root, program=path, stdin=b"", stdout=output, stderr=output)
         strings = [f"{k}={v}".encode() for k, v in reversed(ENVIRONMENT.items())]
         machine = Machine(elf.load(path), host=host, argv0=b"program", environment=strings)
+        counts = [machine.count_in(span) for span in places]
         result = machine.run()
-        return result.status, bytes(output), result.instructions
+        within = sum(count.instructions for count in counts)
+        return result.status, bytes(output), result.instructions, within
 
-    def under_qemu(path: Path) -> tuple[int, bytes, int]:
+    def under_qemu(path: Path) -> tuple[int, bytes, int, int]:
         done = qemu.trace(path, environment=ENVIRONMENT, directory=root)
-        return done.run.status, done.run.output + done.run.errors, done.instructions
+        within = sum(
+            span.start <= address < span.end for address in done.pc.tolist() for span in places
+        )
+        return done.run.status, done.run.output + done.run.errors, done.instructions, within
 
-    strings = [f"{k}={v}".encode() for k, v in reversed(ENVIRONMENT.items())]
     for run in (here, under_qemu):
         plain, result = run(path), run(target)
         frames = frames_in((root / "file").read_bytes(), program.is64)
         assert frames > 4
         (root / "file").unlink()
-        added = start_cost(program.machine, memory_of(program), strings)
-        added += exit_cost(program.machine, MEMORY, HEADER, frames)
         assert result[0] == plain[0] == 3
-        assert result[2] == plain[2] + added
+        assert result[2] == plain[2] + result[3]
         if is_last:
             assert result[1][:-4] == plain[1][:-4]
             assert result[1][-4:] > plain[1][-4:]

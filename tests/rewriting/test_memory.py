@@ -31,7 +31,7 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     program_memory,
     read_counters,
 )
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory
+from simprof.profiler.rewriting.elsewhere.runtime import StartMemory
 from simprof.profiler.schemes.bittrace import branch_codes
 from simprof.profiler.schemes.bittrace.actions import CountWords
 from simprof.profiler.schemes.cs6120.edge_log import PAIRS

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from simprof.profiler.cli import run as command
 from simprof.profiler.rewriting import qemu
-from simprof.simulator.binary.program import MachineKind
+from simprof.simulator.binary import elf
+from simprof.simulator.binary.program import MachineKind, Range
 from simprof.simulator.errors import EngineError, UnsupportedError
+from simprof.simulator.linux.files import Host
+from simprof.simulator.machine.machine import Machine
 from tests.conftest import FIXTURES
 from tests.oracles import qemu as oracle
 from tests.support.turns import first, in_step, turns
@@ -86,6 +92,47 @@ def test_count_is_the_logs(
     logged = oracle.trace(path, stdin=source.read_bytes() if source else b"")
     assert found == qemu.QemuRun(logged.run.status, None, logged.instructions)
     assert (tmp_path / "out").read_bytes() == logged.run.output
+
+
+@pytest.mark.parametrize(("name", "width"), turns(["signals", "deep", "calls"], WIDTHS, few=3))
+def test_counts_in_spans_are_the_logs(
+    fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
+) -> None:
+    """`deep` has window traps everywhere, `signals` faults with handlers."""
+    path, source = fixture_elf(name, width), standard_input(name)
+    logged = oracle.trace(path, stdin=source.read_bytes() if source else b"")
+    executed = logged.pc[logged.executed]
+    low, size = int(executed.min()), int(executed.max()) + 4 - int(executed.min())
+    borders = [low + (size * k // 32 & ~3) for k in (0, 3, 9, 13, 27, 32)]
+    spans = [Range(*each) for each in zip(borders[::2], borders[1::2], strict=True)]
+    found = run(path, width, tmp_path, stdin=source, spans=spans)
+    assert found.within == logged_within(executed, spans) and any(found.within)
+
+
+@pytest.mark.parametrize(("name", "width"), turns(["deep", "calls", "switches"], WIDTHS, few=3))
+def test_the_emulators_counts_in_spans_are_the_logs(
+    fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
+) -> None:
+    """In whole routines, as it counts blocks that begin in a span."""
+    path, source = fixture_elf(name, width), standard_input(name)
+    stdin = source.read_bytes() if source else b""
+    logged = oracle.trace(path, stdin=stdin)
+    executed = logged.pc[logged.executed]
+    program = elf.load(path)
+    starts = sorted({s.address for s in program.symbols if s.is_function and s.size})
+    borders = [starts[len(starts) * k // 8] for k in range(1, 8)]
+    spans = [Range(*each) for each in itertools.pairwise(borders)]
+    host = Host(tmp_path, writable=tmp_path, program=path, stdin=stdin, stdout=bytearray())
+    machine = Machine(program, host=host, argv0=bytes(path), file_name=bytes(path.resolve()))
+    counts = [machine.count_in(span) for span in spans]
+    assert machine.run().instructions == logged.instructions
+    found = tuple(count.instructions for count in counts)
+    assert found == logged_within(executed, spans) and any(found)
+
+
+def logged_within(executed: NDArray[np.int64], spans: Sequence[Range]) -> tuple[int, ...]:
+    """Return how many of the addresses are in each span."""
+    return tuple(int(np.count_nonzero((s.start <= executed) & (executed < s.end))) for s in spans)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -12,25 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.code.counting import executed
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.rewriting.elsewhere.counter_file import load
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory
 from simprof.profiler.rewriting.elsewhere.reading import read_profile
-from simprof.profiler.rewriting.elsewhere.signals import (
-    ACTION,
-    CHOICES,
-    FATAL,
-    action_cost,
-    call_site,
-    signal_items,
-)
+from simprof.profiler.rewriting.elsewhere.runtime import FATAL
 from simprof.profiler.rewriting.instrument import instrument_after_run
 from simprof.profiler.rewriting.qemu import EMULATORS
 from simprof.profiler.rewriting.verification import EMULATOR
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.simulator.binary import elf
-from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.sparc import SIGNALS
 from tests.support.read_back import run_instrumented
@@ -40,20 +29,12 @@ from tests.support.turns import first, in_step, turns
 from tests.support.verifying import EVERYWHERE, check_verified, verified
 
 Compile = Callable[..., Path]
-MACHINES = list(MachineKind)
 PROGRAM = Path(__file__).parents[1] / "programs" / "endings.c"
 BARE = ("-nostdlib", "-O1", "-fno-toplevel-reorder")
 WIDTHS = ("v9", "v8plus", "v8")
 MODES = ("pp", "qpt2", "naive", "bittrace", "fifo", "witness", "bits", "block-trace")
 ENDINGS = "0123689ab"
 """Arguments of the program: all endings that qemu-user models, and that come between blocks."""
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_system_calls_that_act_on_signals_take_one_number_of_steps(machine: MachineKind) -> None:
-    items = signal_items(machine, StartMemory((), signals=True))
-    for ways in itertools.product((False, True), repeat=CHOICES):
-        assert len(call_site(machine)) + executed(items, ways, ACTION) - 1 == action_cost(machine)
 
 
 def test_which_signals_are_fatal() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 import struct
 import subprocess
@@ -10,19 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.code.counting import executed
+from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind
-from simprof.profiler.rewriting.elsewhere.parts import (
-    FRAMES,
-    FRAMES_END,
-    LONGEST_NAME,
-    NAME,
-    StartMemory,
-    Stream,
-    Width,
-)
-from simprof.profiler.rewriting.elsewhere.startup import chosen_name, start_cost
-from simprof.profiler.rewriting.elsewhere.writing import DUMP, dump_items, dump_outcomes, exit_cost
+from simprof.profiler.rewriting.elsewhere.runtime import StartMemory, Stream
 from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
 from simprof.profiler.schemes.tracing.flush import (
     STREAM,
@@ -35,50 +24,48 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
 from tests.oracles import qemu
-from tests.rewriting.extended import HEADER, STATUS, Extended
+from tests.rewriting.extended import STATUS, Extended
 from tests.support.start_and_dump import MACHINES, MEMORY, REGIONS, expected_file
 from tests.support.tiny_programs import DATA
 from tests.support.turns import turns
+from tests.support.width import Width
 
 R = Register
 STREAMS = {"bytes": Stream(STREAM, packed=False), "bits": Stream(STREAM, packed=True)}
 POSITION_WORD = FileRegion(RegionKind.ARRAY, TRACE_END + POSITION, 4)
 ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_OUT=not")
+ROOM = 0xC00  # Bytes of the stack's words on their way to the file
+LONGEST_NAME = 4000  # Bytes
 pytestmark = pytest.mark.qemu
 
 
 @pytest.mark.parametrize(("depth", "machine"), turns([0, 3, 1000], MACHINES))
 def test_the_file_and_the_instructions(machine: MachineKind, depth: int, tmp_path: Path) -> None:
     extended = Extended(machine, MEMORY, tmp_path, depth)
-    expected = expected_file(extended, depth, REGIONS)
-    frames = len(extended.frames(depth))
-    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
-        machine, MEMORY, HEADER, frames
-    )
+    expected, executed = expected_file(extended, depth, REGIONS), list[int]()
     for run in (extended.here, extended.under_qemu):
         plain = run(extended.plain, ENVIRONMENT)
         result = run(extended.path, ENVIRONMENT)
         assert (result.status, result.errors) == (STATUS, b"")
         assert result.output == plain.output != b""
         assert result.files == {"counts": expected}
-        assert result.instructions == plain.instructions + added
+        assert result.instructions == plain.instructions + result.runtime
+        executed.append(result.runtime)
+    assert executed[0] == executed[1] > 0
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("words", [-1, 0, 1])
 def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_path: Path) -> None:
-    room = (FRAMES_END - FRAMES) // (8 if machine is MachineKind.SPARCV9 else 4)
+    room = ROOM // (8 if machine is MachineKind.SPARCV9 else 4)
     depth = 2 * room + words - 2
     memory = StartMemory(())
     extended = Extended(machine, memory, tmp_path, depth)
     frames = extended.frames(depth)
     assert len(frames) == 2 * room + words
-    added = start_cost(machine, extended.memory, ()) + exit_cost(
-        machine, memory, HEADER, len(frames)
-    )
     plain, result = extended.here(extended.plain), extended.here(extended.path)
     assert result.files == {"simprof.out": expected_file(extended, depth, b"")}
-    assert result.instructions == plain.instructions + added
+    assert result.instructions == plain.instructions + result.runtime
 
 
 @pytest.mark.parametrize(
@@ -95,9 +82,6 @@ def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> 
         asm.store("st", R.G3, R.G2, POSITION),
     ]
     extended = Extended(machine, memory, tmp_path, 3, more)
-    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
-        machine, memory, HEADER, 5
-    )
     position = struct.pack(">i", units - TRACE_SIZE * (8 if kind == "bits" else 1))
     written = tokens[: units if kind == "bytes" else (units + 7) // 8]
     for run in (extended.here, extended.under_qemu):
@@ -105,7 +89,7 @@ def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> 
         assert (result.status, result.errors, result.output) == (STATUS, b"", plain.output)
         files = {"counts": expected_file(extended, 3, position), "counts.trace": written}
         assert result.files == files
-        assert result.instructions == plain.instructions + added
+        assert result.instructions == plain.instructions + result.runtime
 
 
 @pytest.mark.parametrize("kind", ["bytes", "bits"])
@@ -124,14 +108,11 @@ def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path
         asm.mov(1, R.G1),
     ]
     extended = Extended(machine, memory, tmp_path, 3, more)
-    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
-        machine, memory, HEADER, 5
-    )
     for run in (extended.here, extended.under_qemu):
         plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
         assert result.files["counts.trace"] == b"tokens..".ljust(TRACE_SIZE, b"\0")
         flushed = flush_instructions(machine)
-        assert result.instructions == plain.instructions + added + flushed
+        assert result.instructions == plain.instructions + result.runtime + flushed
 
 
 @pytest.mark.parametrize("kind", ["", "bits"])
@@ -142,7 +123,7 @@ def test_the_program_gets_the_descriptors_that_it_would_have_got(
     """Its end status is the descriptor of a file that it opens, in place of 41."""
     width = Width(machine)
     opened = [
-        *asm.load_constant(NAME, R.O0, False),
+        *asm.load_constant(RUNTIME_DATA + 0x1000, R.O0, False),
         *asm.load_constant(0x601, R.O1, False),
         asm.mov(0o666, R.O2),
         *width.call("open"),
@@ -154,47 +135,27 @@ def test_the_program_gets_the_descriptors_that_it_would_have_got(
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path: Path) -> None:
-    """The program shows its registers, lets dump write, and shows them again."""
+def test_the_start_leaves_no_traces(machine: MachineKind, tmp_path: Path) -> None:
+    """The program finds zeros in fresh windows, and below its stack what was there before."""
     width = Width(machine)
-    registers = [r for r in Register if r not in (R.G0, R.G4, R.O7)]
-    rng = random.Random(5)
-    values: list[Item] = []
-    for register in registers:
-        if register not in (R.SP, R.FP):
-            values += asm.load_constant(rng.getrandbits(31), register, False)
-    is_v8 = machine is MachineKind.SPARCV8
-
-    def show() -> list[Item]:
-        store = [width.store(r, R.G4, width.word * r) for r in registers]
-        flags = [] if is_v8 else [asm.read_state("%ccr", R.O7), width.store(R.O7, R.G4, 0)]
-        return [
-            *store,
-            *flags,
-            asm.mov(1, R.O0),
-            asm.mov(R.G4, R.O1),
-            asm.mov(32 * width.word, R.O2),
-            *width.call("write"),
-        ]
-
-    twice: list[Item] = []
-    for middle in ([asm.nop()], [asm.call(DUMP), asm.nop()]):
-        twice += [*values, asm.sethi(DATA, R.G4), asm.cmp(R.L0, R.L1), *middle, *show()]
-    twice += [asm.mov(0, R.O0), asm.mov(1, R.G1)]
-    extended = Extended(machine, MEMORY, tmp_path, 3, twice)
-    for run in (extended.here, extended.under_qemu):
-        shown = run(extended.path, ENVIRONMENT).output
-        size = len(shown) // 3
-        assert shown[size : 2 * size] == shown[2 * size :]
-        assert any(shown[size + 8 :])
-    plain = extended.here(extended.plain, ENVIRONMENT).instructions
-    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
-        machine, MEMORY, HEADER, 5, replaces=True
-    )
-    outcomes = dump_outcomes(machine, MEMORY, 5, replaces=False)
-    dumped = executed(dump_items(machine, MEMORY, HEADER), outcomes, DUMP)
-    result = extended.here(extended.path, ENVIRONMENT)
-    assert result.instructions == plain + added + dumped
+    window = [r for r in Register if R.L0 <= r <= R.L7 or (R.O0 <= r <= R.O7 and r is not R.SP)]
+    below = 160 * width.word
+    show: list[Item] = [asm.sethi(DATA, R.G4)]
+    for depth in range(3):
+        show.append(asm.arithmetic("save", R.SP, -width.frame, R.SP))
+        show += [width.store(r, R.G4, width.word * (32 * depth + r)) for r in window]
+    show += [
+        *(asm.restore() for _ in range(3)),
+        *width.call("write", 1, DATA, 96 * width.word),
+        asm.arithmetic("add", R.SP, width.bias - below, R.O1),
+        asm.mov(1, R.O0),
+        asm.mov(below, R.O2),
+        *width.call("write"),
+    ]
+    extended = Extended(machine, MEMORY, tmp_path, both=show)
+    plain, result = extended.here(extended.plain), extended.here(extended.path)
+    assert len(plain.output) == (32 + 96) * width.word + below
+    assert result.output == plain.output
 
 
 @pytest.mark.parametrize(
@@ -204,14 +165,10 @@ def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path
 @pytest.mark.parametrize("machine", MACHINES)
 def test_names(machine: MachineKind, environment: tuple[bytes, ...], tmp_path: Path) -> None:
     extended = Extended(machine, MEMORY, tmp_path)
-    added = start_cost(machine, extended.memory, environment) + exit_cost(
-        machine, MEMORY, HEADER, 5
-    )
     plain = extended.here(extended.plain, environment)
     result = extended.here(extended.path, environment)
-    assert list(result.files) == [chosen_name(environment).decode()]
     assert list(result.files) == ["a" if len(environment) == 2 else "simprof.out"]
-    assert result.instructions == plain.instructions + added
+    assert result.instructions == plain.instructions + result.runtime
 
 
 @pytest.mark.parametrize(

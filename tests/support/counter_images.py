@@ -17,7 +17,7 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     placed,
     program_memory,
 )
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory
+from simprof.profiler.rewriting.elsewhere.runtime import StartMemory
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.scheme_runs import SchemeRun
 from tests.support.code_bench import SPANS, CodeBench

@@ -7,9 +7,7 @@ import struct
 from simprof.profiler.code.hash_routine import TableLayout
 from simprof.profiler.code.layout import ARRAYS_BASE, TABLE_SPAN, TABLES_BASE
 from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind
-from simprof.profiler.rewriting.elsewhere.parts import (
-    StartMemory,
-)
+from simprof.profiler.rewriting.elsewhere.runtime import StartMemory
 from simprof.simulator.binary.program import MachineKind
 from tests.rewriting.extended import HEADER, STATUS, Extended
 

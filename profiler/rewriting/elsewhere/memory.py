@@ -42,7 +42,7 @@ from simprof.profiler.rewriting.elsewhere.counter_file import (
     RegionKind,
     table_counts,
 )
-from simprof.profiler.rewriting.elsewhere.parts import StartMemory
+from simprof.profiler.rewriting.elsewhere.runtime import StartMemory
 from simprof.profiler.schemes.definition import (
     OwnTable,
     ReadMemory,
