@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -16,10 +14,11 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
-from simprof.profiler.experiments.cells.settings import combinations
-from simprof.profiler.experiments.cells.store import Store, columns, figures
+from simprof.profiler.experiments.cells.provenance import missing_key
+from simprof.profiler.experiments.cells.settings import combinations, parse
+from simprof.profiler.experiments.cells.store import Store, all_options, options
 from simprof.profiler.experiments.reports.suites import render_sweep
-from simprof.profiler.profiles.codec import big_integers
+from simprof.simulator.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "EXPERIMENTS.md").read_text()
@@ -64,17 +63,11 @@ def test_what_a_mode_can_lose_is_a_number_and_null_elsewhere(swept: Path) -> Non
     with opened(swept) as connection:
         rows = connection.execute("SELECT DISTINCT mode, cold_paths FROM results ORDER BY mode")
         assert rows.fetchall() == [("pp", None), ("qpt2", None), ("tpp", 0)]
-    stored = [zlib.compress(json.dumps(result).encode()) for result in
-              ({"base": 5, "lost": {}}, {"base": 5, "lost": {"cold_paths": 0}},
-               {"base": 0, "lost": {}})]  # fmt: skip
-    place = columns().index("cold_paths")
-    assert [figures("k", "tpp", each)[place] for each in stored] == [0, 0, None]
 
 
 def test_options_that_were_asked_for_are_there_though_they_are_defaults() -> None:
-    place = columns().index("options")
-    assert json.loads(str(figures("k", "tpp:cold=5", b"")[place])) == {"cold": 5}
-    assert json.loads(str(figures("k", "tpp:cold=0", b"")[place])) == {"cold": 0, "loop": 0}
+    assert options(parse("tpp:cold=5")) == {"cold": 5}
+    assert options(parse("tpp:cold=0")) == {"cold": 0, "loop": 0}
 
 
 def test_the_closing_table_has_every_setting_and_program(tmp_path: Path) -> None:
@@ -114,47 +107,23 @@ def test_pandas_reads_plain_columns_that_are_the_results(swept: Path) -> None:
         assert row["blocks"] == result.counts["blocks"]
 
 
-def test_an_older_file_gets_the_view_with_all_its_rows(swept: Path, tmp_path: Path) -> None:
-    """One without it, and one that another simprof made with other columns."""
-    whole = swept.read_bytes()
-    for changed in (
-        "DROP VIEW results; DROP TABLE figures;",
-        "DROP VIEW results; DROP TABLE figures; CREATE TABLE figures (key TEXT, other);"
-        "CREATE VIEW results AS SELECT * FROM figures;",
-        "DELETE FROM figures WHERE mode = 'pp';",
-    ):
-        old = tmp_path / "old.db"
-        old.write_bytes(whole)
+def test_the_view_of_another_simprof_is_made_again(swept: Path, tmp_path: Path) -> None:
+    """One that has other columns, and where there is none."""
+    old = tmp_path / "old.db"
+    for changed in ("", "CREATE VIEW results AS SELECT key FROM cells"):
+        old.write_bytes(swept.read_bytes())
         with opened(old) as connection:
-            before = connection.execute("SELECT * FROM results").fetchall()
-            connection.executescript(changed)
+            connection.executescript(f"DROP VIEW results; {changed}")
         with Store(old) as store:
             store.put(())
-        with opened(old) as connection:
-            assert connection.execute("SELECT * FROM results").fetchall() == before
+        query = "SELECT * FROM results ORDER BY key"
+        with opened(old) as found, opened(swept) as kept:
+            assert found.execute(query).fetchall() == kept.execute(query).fetchall()
 
 
-def test_rows_that_are_forgotten_are_in_no_figures(swept: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy.db"
-    copy.write_bytes(swept.read_bytes())
-    with Store(copy) as store:
-        with opened(copy) as connection:
-            keys = [row[0] for row in connection.execute("SELECT key FROM cells")]
-        store.forget(keys[:2])
-    with opened(copy) as connection:
-        assert connection.execute("SELECT count(*) FROM figures").fetchone() == (len(keys) - 2,)
-
-
-def test_a_view_that_lacks_a_column_is_made_again(swept: Path, tmp_path: Path) -> None:
-    old = tmp_path / "old.db"
-    old.write_bytes(swept.read_bytes())
-    with opened(old) as connection:
-        connection.executescript("DROP VIEW results; CREATE VIEW results AS SELECT * FROM figures;")
-    with Store(old) as store:
-        store.put(())
-    query = "SELECT * FROM results ORDER BY key"
-    with opened(old) as changed, opened(swept) as kept:
-        assert changed.execute(query).fetchall() == kept.execute(query).fetchall()
+def test_a_file_that_is_read_is_not_written(swept: Path) -> None:
+    with Store(swept, create=False) as store, pytest.raises(UsageError, match="readonly"):
+        store.forget(["a key"])
 
 
 def test_rows_have_the_digests_of_program_and_input(swept: Path, tmp_path: Path) -> None:
@@ -173,59 +142,28 @@ def test_what_is_damaged_or_too_large_does_not_stop_others(swept: Path, tmp_path
     copy = tmp_path / "copy.db"
     copy.write_bytes(swept.read_bytes())
     with opened(copy) as connection:
-        connection.execute("DELETE FROM figures")
-        connection.execute("UPDATE cells SET result = x'00' WHERE setting = 'pp'")
-        connection.execute("UPDATE cells SET setting = 'unknown:a=b' WHERE setting = 'tpp'")
-    with Store(copy) as store:
-        store.put(())
-    with opened(copy) as connection:
-        query = "SELECT mode, options, blocks IS NULL FROM results GROUP BY mode ORDER BY mode"
-        rows = connection.execute(query).fetchall()
-    assert rows == [("pp", "{}", 1), ("qpt2", "{}", 0), ("unknown", '{"a": "b"}', 0)]
+        connection.execute("UPDATE cells SET result = '{' WHERE mode = 'pp'")
+        connection.execute("UPDATE cells SET result = x'00' WHERE mode = 'tpp'")
+        query = "SELECT mode, blocks IS NULL FROM results GROUP BY mode ORDER BY mode"
+        assert connection.execute(query).fetchall() == [("pp", 1), ("qpt2", 0), ("tpp", 1)]
 
 
-def test_numbers_that_sqlite_lacks_are_near() -> None:
-    from simprof.profiler.profiles.codec import encode
-
-    with big_integers():
-        plain = encode(CellResult(counts={"blocks": 1 << 80}))
-        row = figures("k", "pp:path-limit=7", zlib.compress(json.dumps(plain).encode()))
-    named = dict(zip(columns(), row, strict=True))
-    assert named["blocks"] == float(1 << 80)
-    assert (named["mode"], named["options"]) == ("pp", '{"path_limit": 7}')
-    assert named["transfers"] is None
+def test_numbers_that_sqlite_lacks_are_near(tmp_path: Path) -> None:
+    path, job = tmp_path / "sweep.db", Job(Cell("p", parse("pp:path-limit=7")), tmp_path)
+    with Store(path) as store:
+        store.put([(job, missing_key(job), CellResult(counts={"blocks": 1 << 80}))])
+        assert store.cells()[job.cell].counts["blocks"] == 1 << 80
+    query = "SELECT blocks, mode, options, option_path_limit, transfers FROM results"
+    with opened(path) as connection:
+        row = connection.execute(query).fetchone()
+    assert row == (float(1 << 80), "pp", '{"path_limit": 7}', 7, None)
 
 
 def test_options_are_called_what_stands_behind_a_mode() -> None:
-    row = figures("k", "kiter:k=3:k-of=main=4:hash-above=6", b"")
-    named = dict(zip(columns(), row, strict=True))
-    assert json.loads(str(named["options"])) == {"k": 3, "k_of": "main=4", "hash_above": 6}
-    assert (named["option_k"], named["option_k_of"], named["option_hash_above"]) == (3, "main=4", 6)
-    assert "option_iterations" not in named
-    traced = dict(zip(columns(), figures("k", "fifo", b""), strict=True))
-    assert (traced["option_k"], traced["option_k_of"]) == (8, None)
-    absent = dict(zip(columns(), figures("k", "absent:cold-always:k=2", b""), strict=True))
-    assert absent["options"] == '{"cold_always": true, "k": "2"}'
-
-
-def test_a_file_with_the_names_of_an_older_simprof_is_read_and_gets_new_ones(
-    swept: Path, tmp_path: Path
-) -> None:
-    old = tmp_path / "old.db"
-    old.write_bytes(swept.read_bytes())
-    with opened(old) as connection:
-        connection.executescript(
-            "DROP VIEW results; ALTER TABLE figures RENAME option_k TO option_iterations;"
-            "ALTER TABLE figures RENAME option_k_of TO option_iterations_of;"
-            "CREATE VIEW results AS SELECT cells.*, figures.* FROM cells JOIN figures USING (key);"
-        )
-    with Store(swept) as first, Store(old) as second:
-        assert second.cells() == first.cells()
-        second.put(())
-    queries = "SELECT * FROM results ORDER BY key", "SELECT option_k, option_k_of FROM results"
-    for query in queries:
-        with opened(old) as changed, opened(swept) as kept:
-            assert changed.execute(query).fetchall() == kept.execute(query).fetchall()
+    setting = parse("kiter:k=3:k-of=main=4:hash-above=6")
+    assert options(setting) == {"k": 3, "k_of": "main=4", "hash_above": 6}
+    assert all_options(setting).items() > options(setting).items()
+    assert all_options(parse("fifo"))["k"] == 8
 
 
 def test_options_are_columns_with_their_defaults(swept: Path) -> None:

@@ -136,7 +136,8 @@ def _result(
             "hashing": sum(row.hashing for row in rows),
         },
         sizes=dict(measurement.sizes),
-        lost=dict(measurement.lost),
+        # what a mode can lose and has not lost is a number, too
+        lost={**{loss.name: 0 for loss in definition(mode).losses}, **measurement.lost},
         routines=rows,
         facts=facts,
         own_facts=own,

@@ -1,12 +1,11 @@
-"""Results of cells in one SQLite file.
+"""Results of cells in one SQLite file, a row a cell.
 
-Rows of `cells` are facts: the same cell gives the same row on any machine at any time. When a row
-was written and how long it took is kept apart, in `times`. Every finished group of cells is one
-transaction, so that whatever ends the writer, what was finished is there and nothing else.
+The same cell gives the same row on any machine at any time, but for the columns that say when it
+was written and how long it took. Every finished group of cells is one transaction, so that whatever
+ends the writer, what was finished is there and nothing else.
 
-Everything that a cell found is in `cells.result`, which only simprof reads. For people with SQL the
-table `figures` repeats the totals, and the view `results` joins them with the cell's names. Both
-are made from `cells`, when something is written: in files of an older simprof, too.
+Everything that a cell found is JSON in the row. The view `results` has expressions over it, a
+column a figure, for people with SQL.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import astuple, replace
@@ -36,7 +35,7 @@ from simprof.profiler.experiments.cells.cells import (
 )
 from simprof.profiler.experiments.cells.provenance import Versions, row_key
 from simprof.profiler.experiments.cells.settings import (
-    cell_options,
+    CellSetting,
     option_words,
     parse,
     reads,
@@ -58,176 +57,81 @@ LARGEST = (1 << 63) - 1
 LARGEST_RESULT = 1 << 26
 
 
-class Figure(NamedTuple):
-    """A column: its name, where it is in a result, and what it means."""
-
-    name: str
-    place: tuple[str, ...]
-    meaning: str
-
-
-FIGURES = (
-    Figure(
-        "reason", ("reason",), "how the run ended: `exit`, `signal`, `fault`, `budget`, `timeout`"
-    ),
-    Figure("status", ("status",), "its exit status, or 128 plus the signal"),
-    Figure("blocks", ("counts", "blocks"), "basic blocks executed"),
-    Figure("transfers", ("counts", "transfers"), "edges crossed"),
-    Figure("path_increments", ("counts", "path_increments"), "increments of path counters"),
-    Figure("hashed_increments", ("counts", "hashed_increments"), "of them through a hash table"),
-    Figure("hashing", ("counts", "hashing"), "instructions inside the hashing routine"),
-    Figure("edge_increments", ("counts", "edge_increments"), "increments of edge counters"),
-    Figure("jumps", ("counts", "jumps"), "executed jumps that code on edges needed"),
-    Figure("inferred_paths", ("counts", "inferred_paths"), "path executions known uncounted"),
-    Figure("trace_tokens", ("counts", "trace_tokens"), "tokens written to the trace"),
-    Figure("system_calls", ("counts", "system_calls"), "system calls"),
-    Figure("unattributed_transfers", ("counts", "unattributed_transfers"), "transfers in no graph"),
-    Figure(
-        "unattributed_instructions",
-        ("counts", "unattributed_instructions"),
-        "instructions in no graph",
-    ),
-    Figure("counter_bytes", ("sizes", "counter_bytes"), "bytes of counters"),
-    Figure("snippets", ("sizes", "snippets"), "instrumentation sites"),
-    Figure("code_bytes", ("sizes", "code_bytes"), "bytes of code added"),
-    Figure("trace_bits", ("sizes", "trace_bits"), "bits of trace"),
-    Figure("address_bits", ("sizes", "address_bits"), "bits of addresses of data"),
-    Figure("executed_paths", ("facts", "paths"), "different paths executed"),
-    Figure("path_executions", ("facts", "executions"), "executions of paths"),
-    Figure("cold_paths", ("lost", "cold_paths"), "path executions counted together"),
-    Figure(
-        "flow_blocks", ("lost", "flow_blocks"), "blocks of all paths, where a judge counts them"
-    ),
-    Figure("overcounted_blocks", ("lost", "overcounted_blocks"), "of them counted too much"),
-    Figure("undercounted_blocks", ("lost", "undercounted_blocks"), "of them not counted"),
-    Figure("unknown_edges", ("lost", "unknown_edges"), "edges without a count"),
-    *(
-        Figure(name, ("quality", name), f"{text}, of modes that are judged")
-        for name, text in MEASURES.items()
-    ),
-    Figure("predicted", ("counts", "predicted"), "of `execute`: what was predicted to be added"),
-    Figure("rewriting", ("counts", "rewriting"), "of `execute`: what rewriting executes besides"),
-)
-
-NAMES = (
-    "suite", "category", "benchmark", "build", "input", "kind",
-)  # fmt: skip
-
-
-def option_columns() -> tuple[str, ...]:
-    """Return the columns of options: one for each word, with those of schemes' own."""
-    return tuple(f"option_{word}" for word in option_words())
-
-
-def columns() -> tuple[str, ...]:
-    """Return the columns of the table `figures`."""
-    return ("key", "mode", "options", *option_columns(), *(figure.name for figure in FIGURES))
+# Columns of the view `results` -> their places in a result's JSON; docs/EXPERIMENTS.md has what
+# they mean. Those of modes that lose something are 0 where nothing was lost.
+FIGURES: Mapping[str, str] = {
+    **{name: name for name in ("reason", "status")},
+    **{
+        name: f"counts.{name}"
+        for name in (
+            "blocks transfers path_increments hashed_increments hashing edge_increments jumps "
+            "inferred_paths trace_tokens system_calls unattributed_transfers "
+            "unattributed_instructions"
+        ).split()
+    },
+    **{
+        name: f"sizes.{name}"
+        for name in "counter_bytes snippets code_bytes trace_bits address_bits".split()
+    },
+    "executed_paths": "facts.paths",
+    "path_executions": "facts.executions",
+    **{
+        name: f"lost.{name}"
+        for name in (
+            "cold_paths flow_blocks overcounted_blocks undercounted_blocks unknown_edges"
+        ).split()
+    },
+    **{name: f"quality.{name}" for name in MEASURES},
+    **{name: f"counts.{name}" for name in ("predicted", "rewriting")},
+}
+_NAMES = ("suite", "category", "benchmark", "build", "input", "kind", "mode", "options")
 
 
 def _view() -> str:
+    """Return what makes the view `results`: `cells` with a column for each option and figure."""
+    options = (f"json_extract(all_options, '$.{word}') AS option_{word}" for word in option_words())
+    figures = (
+        f"nullif(json_extract(found, '$.{place}'), '') AS {name}" for name, place in FIGURES.items()
+    )
+    # what is damaged is an error for those who read it, and not for others
     return f"""
 CREATE VIEW results AS SELECT
-    {", ".join(f"cells.{name}" for name in NAMES)},
-    figures.mode, figures.options, {", ".join(f"figures.{name}" for name in option_columns())},
-    cells.error, cells.base, cells.added,
-    CASE WHEN cells.base THEN 1.0 * cells.added / cells.base END AS overhead,
-    {", ".join(f"figures.{figure.name}" for figure in FIGURES)},
-    json_extract(times.timing, '$.run') AS seconds,
-    datetime(times.written, 'unixepoch') AS written,
-    cells.program, nullif(cells.stdin, '') AS input_sha256,
-    cells.compiler, cells.simprof, cells.cost_model, cells.key
-FROM cells LEFT JOIN figures USING (key) LEFT JOIN times USING (key)
-ORDER BY cells.suite, cells.position, cells.benchmark, cells.input, cells.setting
+    {", ".join(_NAMES)}, {", ".join(options)},
+    error, base, added, CASE WHEN base THEN 1.0 * added / base END AS overhead,
+    {", ".join(figures)},
+    json_extract(timing, '$.run') AS seconds, datetime(written, 'unixepoch') AS written,
+    program, nullif(stdin, '') AS input_sha256, compiler, simprof, cost_model, key
+FROM (SELECT *, iif(json_valid(result), result, '{{}}') AS found FROM cells)
+ORDER BY suite, position, benchmark, input, setting
 """
 
 
-def keep_up(connection: sqlite3.Connection) -> None:
-    """Make table and view where they are not, or those of another simprof; add the missing rows.
-
-    `connection`: A results file, in a transaction.
-    """
-    found = tuple(row[1] for row in connection.execute("PRAGMA table_info(figures)"))
-    wanted = columns()
-    view = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'results'").fetchone()
-    if found != wanted or view != (_view().strip(),):
+def _keep_view(connection: sqlite3.Connection) -> None:
+    """Make the view where it is not, or is that of another simprof."""
+    found = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'results'").fetchone()
+    if found != (_view().strip(),):
         connection.execute("DROP VIEW IF EXISTS results")
-        connection.execute("DROP TABLE IF EXISTS figures")
-        others = ", ".join(wanted[1:])
-        connection.execute(
-            "CREATE TABLE figures (key TEXT PRIMARY KEY REFERENCES cells (key) "
-            f"ON DELETE CASCADE, {others})"
-        )
         connection.execute(_view())
-    missing = connection.execute(
-        "SELECT key FROM cells WHERE key NOT IN (SELECT key FROM figures)"
-    ).fetchall()
-    places = ",".join("?" * len(wanted))
-    query = "SELECT key, setting, result FROM cells WHERE key = ?"
-    rows = (figures(*connection.execute(query, key).fetchone()) for key in missing)
-    connection.executemany(f"INSERT INTO figures VALUES ({places})", rows)
 
 
-def figures(key: str, setting: str, result: bytes) -> tuple[object, ...]:
-    """Return the row of `figures` for one of `cells`."""
-    try:
-        with big_integers():
-            plain = parse_json(zlib.decompressobj().decompress(result, LARGEST_RESULT))
-    except (ValueError, TypeError, RecursionError, zlib.error):
-        plain = {}  # damaged: an error for those who read it, and not for others
-    if not isinstance(plain, dict):
-        plain = {}
-    mode, _, _ = setting.partition(BEFORE_OPTION)
-    scheme = registry.find(mode)
-    lost = () if scheme is None else scheme.losses
-    nothing: dict[tuple[str, ...], int]
-    nothing = {("lost", loss.name): 0 for loss in lost} if plain.get("base") else {}
-    found = ((_value(plain, figure.place), figure.place) for figure in FIGURES)
-    # A scheme that can lose something and lost nothing may leave it out of its result.
-    values = (nothing.get(place) if value is None else value for value, place in found)
-    return (key, mode, json.dumps(_options(setting)), *_effective(setting), *values)
-
-
-def _effective(text: str) -> list[OptionValue | None]:
-    """Return the value of every option in a setting, its default where none is given.
-
-    None: the mode does not read the option, or this simprof does not have the mode.
-    """
-    try:
-        setting = parse(text)
-    except UsageError:
-        return [None] * len(option_words())
+def all_options(setting: CellSetting) -> dict[str, OptionValue]:
+    """Return the options that a setting's mode reads, by their words, with defaults."""
     given = dict(setting.options)
-    values = {
+    return {
         word_of(option): as_shown(given.get(option.name, option.default))
         for option in reads(setting.mode)
     }
-    return [values.get(word) for word in option_words()]
 
 
-def _options(setting: str) -> dict[str, object]:
-    """Return the options of a setting; as text where this simprof does not have its mode."""
-    try:
-        chosen = parse(setting)
-        words = {option.name: word_of(option) for option in reads(chosen.mode)}
-        given = dict(chosen.options)
-        given |= {name: cell_options()[name].default for name in chosen.asked if name not in given}
-        return {words[name]: as_shown(value) for name, value in given.items()}
-    except UsageError:
-        parts = (part.partition("=") for part in setting.split(BEFORE_OPTION)[1:])
-        return {word.replace("-", "_"): value if equals else True for word, equals, value in parts}
-
-
-def _value(plain: Mapping[str, Any], place: tuple[str, ...]) -> object:
-    found: Any = plain
-    for step in place:
-        found = found.get(step) if isinstance(found, dict) else None
-    if isinstance(found, int) and abs(found) > LARGEST:
-        return float(found)
-    return None if found == "" else found
+def options(setting: CellSetting) -> dict[str, OptionValue]:
+    """Return the options that were asked for, or have no default, by their words."""
+    asked = {*setting.asked, *dict(setting.options)}
+    words = {word_of(option): option.name for option in reads(setting.mode)}
+    return {word: value for word, value in all_options(setting).items() if words[word] in asked}
 
 
 APPLICATION = 0x53505246  # "SPRF"
-VERSION = 2
+VERSION = 3
 LARGEST_VALUE = 1 << 25  # Bytes of a value in the file
 _MODE = re.compile(r"[a-z][\w-]*")  # What a mode is called, if a file is not damaged
 STEPS = 1 << 20  # Steps of SQLite's machine between two looks at how many a statement has taken
@@ -236,10 +140,12 @@ LEAST_STEPS = 300
 PATIENCE = 60.0  # Seconds to wait for another process that writes to the file
 
 _FACTS = (
-    "key", "suite", "position", "category", "benchmark", "build", "input", "kind", "setting",
-    "program", "compiler", "arguments", "environment", "stdin", "files", "max_instructions",
-    "simprof", "engine", "cost_model", "error", "base", "added", "result",
+    "key", "suite", "position", "category", "benchmark", "build", "input", "kind", "mode",
+    "setting", "options", "all_options", "program", "compiler", "arguments", "environment", "stdin",
+    "files", "max_instructions", "simprof", "engine", "cost_model", "error", "base", "added",
+    "result", "lists",
 )  # fmt: skip
+_COLUMNS = (*_FACTS, "written", "timing")
 
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION};
@@ -247,8 +153,10 @@ PRAGMA user_version = {VERSION};
 CREATE TABLE cells (
     key TEXT PRIMARY KEY,             -- digest of everything that decides the result
     suite TEXT NOT NULL, position INTEGER NOT NULL, category TEXT NOT NULL,
-    benchmark TEXT NOT NULL, build TEXT NOT NULL, input TEXT NOT NULL,
-    kind TEXT NOT NULL, setting TEXT NOT NULL,
+    benchmark TEXT NOT NULL, build TEXT NOT NULL, input TEXT NOT NULL, kind TEXT NOT NULL,
+    mode TEXT NOT NULL, setting TEXT NOT NULL,
+    options TEXT NOT NULL,            -- JSON, those asked for
+    all_options TEXT NOT NULL,        -- JSON, with defaults
     program TEXT NOT NULL,            -- SHA-256 of the ELF file
     compiler TEXT NOT NULL,
     arguments TEXT NOT NULL, environment TEXT NOT NULL, stdin TEXT NOT NULL, files TEXT NOT NULL,
@@ -256,10 +164,8 @@ CREATE TABLE cells (
     simprof TEXT NOT NULL, engine TEXT NOT NULL, cost_model TEXT NOT NULL,
     error TEXT,                       -- NULL where all went well
     base INTEGER NOT NULL, added INTEGER NOT NULL,
-    result BLOB NOT NULL              -- zlib'd JSON of a CellResult
-);
-CREATE TABLE times (
-    key TEXT PRIMARY KEY REFERENCES cells (key) ON DELETE CASCADE,
+    result TEXT NOT NULL,             -- JSON of a CellResult, without
+    lists BLOB NOT NULL,              -- its routines and paths: JSON, zlib'd
     written REAL NOT NULL,            -- seconds since 1970
     timing TEXT NOT NULL              -- JSON of a Timing
 );
@@ -283,7 +189,7 @@ class Store:
     """An open results file; a context manager.
 
     `path`: The file; it is made where there is none (or an empty one). `create`: False: it must be
-    there.
+    there, and is only read.
 
     Raises UsageError if it is not such a file, is damaged, or cannot be used. It is left as it is.
     """
@@ -295,7 +201,7 @@ class Store:
                 raise UsageError(f"{path} does not exist: make it with `simprof sweep -o {path}`")
             _create(path)
         _check_header(path)
-        self._connection, self._steps = _connect(path)
+        self._connection, self._steps = _connect(path, "rw" if create else "ro")
 
     def __enter__(self) -> Store:
         return self
@@ -314,7 +220,7 @@ class Store:
 
     def get(self, job: Job, key: CellKey) -> CellResult | None:
         """Return the result of a job, None where there is none."""
-        query = "SELECT result, timing FROM cells LEFT JOIN times USING (key) WHERE cells.key = ?"
+        query = f"SELECT {_RESULT} FROM cells WHERE key = ?"
         with self._guarded():
             row = self._connection.execute(query, (row_key(job, key),)).fetchone()
         return None if row is None else self._unpack(*row)
@@ -322,31 +228,25 @@ class Store:
     def put(self, records: Iterable[tuple[Job, CellKey, CellResult]]) -> None:
         """Add results of jobs in one transaction; those that are there already stay."""
         rows = [
-            (
-                _facts(job, key, result),
-                (row_key(job, key), time.time(), json.dumps(encode(result.timing))),
-            )
+            (*_facts(job, key, result), time.time(), json.dumps(encode(result.timing)))
             for job, key, result in records
         ]
-        places = ",".join("?" * len(_FACTS))
+        places = ",".join("?" * len(_COLUMNS))
         with self._transaction():
-            for facts, times in rows:
-                self._connection.execute(f"INSERT OR IGNORE INTO cells VALUES ({places})", facts)
-                self._connection.execute("INSERT OR IGNORE INTO times VALUES (?,?,?)", times)
-            keep_up(self._connection)
+            _keep_view(self._connection)
+            self._connection.executemany(f"INSERT OR IGNORE INTO cells VALUES ({places})", rows)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove rows by their keys (`provenance.row_key`), so that they are made again."""
         with self._transaction():
             for key in keys:
-                self._connection.execute("DELETE FROM times WHERE key = ?", (key,))
                 self._connection.execute("DELETE FROM cells WHERE key = ?", (key,))
 
     def latest(self) -> Versions | None:
         """Return what made the row written last; None where there is none."""
         query = (
-            "SELECT simprof, engine, cost_model FROM cells JOIN times USING (key) "
-            "ORDER BY written DESC, times.rowid DESC LIMIT 1"
+            "SELECT simprof, engine, cost_model FROM cells "
+            "ORDER BY written DESC, rowid DESC LIMIT 1"
         )
         with self._guarded():
             row = self._connection.execute(query).fetchone()
@@ -358,17 +258,17 @@ class Store:
         `suite`: Name of a suite; None: all.
         """
         rows = self._of_latest(
-            "benchmark, setting, input, kind, build, result, timing",
-            "AND (suite = ? OR ? IS NULL) ORDER BY written, times.rowid",
+            f"benchmark, setting, input, kind, build, {_RESULT}",
+            "AND (suite = ? OR ? IS NULL) ORDER BY written, rowid",
             (suite, suite),
         )
-        return {self._cell(*row[:-2]): self._unpack(*row[-2:]) for row in rows}
+        return {self._cell(*row[:5]): self._unpack(*row[5:]) for row in rows}
 
     def files(self, suite: str) -> tuple[RunFiles, ...]:
         """Return what was run, of the latest versions; of equal names the newest."""
         rows = self._of_latest(
             "benchmark, build, input, program, stdin",
-            "AND suite = ? ORDER BY written, times.rowid",
+            "AND suite = ? ORDER BY written, rowid",
             (suite,),
         )
         return tuple({row[:3]: RunFiles(*row) for row in map(self._texts, rows)}.values())
@@ -388,8 +288,7 @@ class Store:
         if (newest := self.latest()) is None:
             return []
         query = (
-            f"SELECT {columns} FROM cells JOIN times USING (key) "
-            f"WHERE (simprof, engine, cost_model) = (?, ?, ?) {rest}"
+            f"SELECT {columns} FROM cells WHERE (simprof, engine, cost_model) = (?, ?, ?) {rest}"
         )
         with self._guarded():
             return self._connection.execute(query, (*astuple(newest), *values)).fetchall()
@@ -429,11 +328,11 @@ class Store:
             raise _damaged(self.path, "a result is cut short or too large")
         return plain
 
-    def _unpack(self, blob: bytes, timing: str | None) -> CellResult:
+    def _unpack(self, text: str, lists: bytes, timing: str) -> CellResult:
         with big_integers():
             try:
-                result = decode(CellResult, parse_json(self._plain(blob)))
-                spent = Timing() if timing is None else decode(Timing, parse_json(timing))
+                plain = {**parse_json(text), **parse_json(self._plain(lists))}
+                result, spent = decode(CellResult, plain), decode(Timing, parse_json(timing))
             except (ValueError, TypeError, RecursionError) as error:
                 raise _damaged(self.path, error) from None
         return replace(result, timing=spent)
@@ -475,7 +374,7 @@ def _create(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(":memory:")
-        connection.executescript(_SCHEMA)
+        connection.executescript(_SCHEMA + _view())
         empty = connection.serialize()
         connection.close()
         try:
@@ -532,10 +431,11 @@ def _authorize(
     return sqlite3.SQLITE_DENY if foreign else sqlite3.SQLITE_OK
 
 
-def _connect(path: Path) -> tuple[sqlite3.Connection, _Steps]:
+def _connect(path: Path, how: str) -> tuple[sqlite3.Connection, _Steps]:
     """Open a file that anybody may have made: what its schema says is not executed."""
     steps = _Steps(path.stat().st_size)
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    uri = f"{path.absolute().as_uri()}?mode={how}"
+    connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     connection.set_authorizer(_authorize)
@@ -543,7 +443,6 @@ def _connect(path: Path) -> tuple[sqlite3.Connection, _Steps]:
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        connection.execute("PRAGMA foreign_keys = ON")
         names = tuple(row[1] for row in connection.execute("PRAGMA table_info(cells)"))
     except sqlite3.OperationalError as error:
         connection.close()
@@ -551,7 +450,7 @@ def _connect(path: Path) -> tuple[sqlite3.Connection, _Steps]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         connection.close()
         raise _damaged(path, error) from None
-    if verdict != "ok" or names != _FACTS:
+    if verdict != "ok" or names != _COLUMNS:
         connection.close()
         raise _damaged(path, verdict if verdict != "ok" else "its columns are others")
     return connection, steps
@@ -562,11 +461,16 @@ def _damaged(path: Path, reason: object) -> UsageError:
     return UsageError(f"{path} is damaged ({text}): restore it, or name a new file")
 
 
+_RESULT = "result, lists, timing"
+_LISTS = ("routines", "paths")  # Of a result: kept compressed
+
+
 def _facts(job: Job, key: CellKey, result: CellResult) -> Sequence[object]:
     cell = job.cell
     with big_integers():
         plain = encode(replace(result, timing=Timing()))
-        text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
+        lists = {name: plain.pop(name) for name in _LISTS if name in plain}
+        texts = [json.dumps(each, separators=(",", ":"), sort_keys=True) for each in (plain, lists)]
     return (
         row_key(job, key),
         job.suite,
@@ -576,7 +480,10 @@ def _facts(job: Job, key: CellKey, result: CellResult) -> Sequence[object]:
         cell.build,
         cell.input,
         cell.kind.value,
+        cell.setting.mode,
         cell.setting.label,
+        json.dumps(options(cell.setting)),
+        json.dumps(all_options(cell.setting)),
         key.program,
         job.compiler,
         json.dumps(key.arguments),
@@ -590,5 +497,6 @@ def _facts(job: Job, key: CellKey, result: CellResult) -> Sequence[object]:
         result.error,
         result.base,
         result.added,
-        zlib.compress(text.encode(), 6),
+        texts[0],
+        zlib.compress(texts[1].encode(), 6),
     )
