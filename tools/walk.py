@@ -8,7 +8,7 @@
 Each value of the types in `PARTS`, or a sequence of such values, that a function of simprof gets as
 an argument takes a step of its type's walk. A function counts once, at its first such call, and the
 module that defines the type does not count: it answers for its own values. The last walk is that of
-all values that carry one of these in an attribute (a `Study`, a `Planner`, an `Observation`).
+all values that carry one of these in an attribute (a `Planner`, the `Runs`, an `Observation`).
 
 Words
 -----

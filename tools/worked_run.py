@@ -19,7 +19,6 @@ from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs
 from simprof.profiler.request.request import RunRequest
 from simprof.profiler.schemes.pp.planner import PathPlan
 from simprof.profiler.session.execution import (
-    ExecutionOptions,
     ProgramExecution,
     execute,
 )
@@ -102,9 +101,9 @@ def follow() -> Example:
         recovered = recover(program, Discoveries(), Known())
         planner = Planner(request.setting, saved_profiles(program.sha256))
         schemes = make_schemes(Graphs(recovered, request.selection), [planner])
-        execution = execute(world.machine, recovered, schemes, ExecutionOptions())
+        execution = execute(world.machine, recovered, schemes)
     os.close(silent)
-    observation = collect(execution.counted(), invocation, 1)
+    observation = collect(execution, invocation, 1)
     (measurement,) = measure_all(observation, self_check=True)
     (routine,) = (n for n, cfg in enumerate(recovered.routines) if cfg.name == ROUTINE)
     plan = schemes[0].routine_plan(routine)

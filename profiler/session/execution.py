@@ -5,12 +5,11 @@ Steps -> functions
 2. run; stop soon after something that the graphs lack     `execute`, `_GivingUp`
 3. account for what was under way at the end               `_finish`
 4. gather what the graphs lacked                           `discoveries_of`
-5. what has been counted                                   `ProgramExecution.counted`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,6 @@ from simprof.profiler.engine import kernels
 from simprof.profiler.engine.automaton import Automaton
 from simprof.profiler.engine.lowering import Lowering, TraceSink, cost_words
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.states import RunCounts
 from simprof.profiler.engine.walk import (
     GraphIndex,
@@ -40,6 +38,7 @@ from simprof.simulator.machine.machine import Machine
 from simprof.simulator.machine.running import Observer, RunResult
 
 if TYPE_CHECKING:
+    from simprof.profiler.engine.contexts import ContextCounting
     from simprof.simulator.leon.machine import LeonMachine
 
 Array = npt.NDArray[np.int64]
@@ -78,24 +77,6 @@ def discoveries_of(
     )
 
 
-class ExecutionOptions(Struct, frozen=True):
-    """What a run is to do besides executing the program."""
-
-    # Instructions for which to go on after something that the graphs lack; None: to the end
-    grace: int | None = GRACE
-    replayable: bool = False  # Whether other schemes are to be replayed on what this run counts
-    # Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that were
-    # crossed most often.
-    edge_counts: EdgeCounts | None = None
-    # What begins a trace of the run on its graphs, whose tokens the kernel puts into the memory;
-    # None: none is written.
-    start_trace: Callable[[GraphIndex, EngineMemory], TraceSink] | None = None
-    # Whether every block raises events throughout the run, as it does where a trace is written
-    is_dense: bool = False
-    contexts: ContextChoice | None = None  # What to tell apart by calling context; None: nothing.
-    checks: bool = False  # Whether what native code learns is compared with `engine.walk`
-
-
 class Unattributed(Struct, frozen=True):
     """What was executed that is in no graph."""
 
@@ -116,7 +97,7 @@ class Unattributed(Struct, frozen=True):
         return cls(0, 0, instructions, counts.generated_entries())
 
 
-class ProgramRun(Struct, frozen=True):
+class ProgramExecution(Struct, frozen=True):
     """A run, finished or given up."""
 
     # recovered, schemes, index: Its graphs and its schemes, and the numbers of the former.
@@ -125,23 +106,6 @@ class ProgramRun(Struct, frozen=True):
     index: GraphIndex
     lowering: Lowering  # What has the counts of the schemes
     result: RunResult  # How the run ended
-
-
-class Counted(ProgramRun, frozen=True):
-    """What a finished run has counted."""
-
-    edge_counts: Array  # How often each edge was crossed: int64, by program-wide number
-    early: Mapping[EarlyEnd, int]  # How many activations ended early, by how they did
-    # (block, address) -> how many of its executions ended before the instruction there
-    cut: Mapping[tuple[int, int], int]
-    unattributed: Unattributed  # What the graphs still lack
-    # (address, reason) of code that was executed though recovery refused to follow it
-    irregular: tuple[tuple[int, str], ...]
-
-
-class ProgramExecution(ProgramRun, frozen=True):
-    """What is emulated, until its counts are collected."""
-
     automaton: Automaton
     counts: RunCounts  # What was counted, under the numbers of the graphs that the run was made on
     given_up: bool  # Whether it was stopped because the graphs lacked something
@@ -152,38 +116,32 @@ class ProgramExecution(ProgramRun, frozen=True):
         self.index.close()
         self.counts.close()
 
-    def counted(self) -> Counted:
-        """Return what has been counted, of a run whose graphs are those that they had to be.
+    @property
+    def unattributed(self) -> Unattributed:
+        """What was executed that is in no graph."""
+        instructions = self.result.instructions - self.counts.attributed_instructions()
+        return Unattributed.of(self.counts, instructions)
 
-        Raises CountError if counts were lost: a defect of simprof.
-        """
-        automaton, counts = self.automaton, self.counts
-        if automaton.lost:
+    @property
+    def irregular(self) -> tuple[tuple[int, str], ...]:
+        """(address, reason) of code that was executed though recovery refused to follow it."""
+        irregular = self.recovered.irregular
+        reached = self.automaton.reached(address for address, _ in irregular)
+        return tuple(each for each in irregular if each[0] in reached)
+
+    def check(self) -> None:
+        """Raise CountError if counts were lost: a defect of simprof."""
+        if self.automaton.lost:
             raise CountError(
-                f"{automaton.lost} path counts fell outside their tables: this is a defect of "
+                f"{self.automaton.lost} path counts fell outside their tables: this is a defect of "
                 "simprof, please report the program"
             )
-        irregular = self.recovered.irregular
-        reached = automaton.reached(address for address, _ in irregular)
-        instructions = self.result.instructions - counts.attributed_instructions()
-        return Counted(
-            self.recovered,
-            self.schemes,
-            self.index,
-            self.lowering,
-            self.result,
-            counts.edge_counts,
-            automaton.tally.early,
-            counts.cut,
-            Unattributed.of(counts, instructions),
-            tuple(each for each in irregular if each[0] in reached),
-        )
 
 
 class _GivingUp(Struct):
     """Ends a run soon after it has done something that the graphs lack."""
 
-    grace: int | None  # As in `ExecutionOptions`
+    grace: int | None  # As of `execute`
     machine: Machine | LeonMachine | None = None
     given_up: bool = False
 
@@ -198,26 +156,42 @@ def execute(
     start: Callable[[Observer], Machine | LeonMachine],
     recovered: ProgramGraphs,
     schemes: Sequence[SchemeRun],
-    options: ExecutionOptions,
+    *,
+    # Instructions for which to go on after something that the graphs lack; None: to the end
+    grace: int | None = GRACE,
+    replayable: bool = False,  # Whether other schemes are to be replayed on what this run counts
+    # Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that were
+    # crossed most often.
+    edge_counts: EdgeCounts | None = None,
+    # What begins a trace of the run on its graphs, whose tokens the kernel puts into the memory;
+    # None: none is written.
+    start_trace: Callable[[GraphIndex, EngineMemory], TraceSink] | None = None,
+    # Whether every block raises events throughout the run, as it does where a trace is written
+    is_dense: bool = False,
+    contexts: ContextChoice | None = None,  # What to tell apart by calling context; None: nothing.
+    checks: bool = False,  # Whether what native code learns is compared with `engine.walk`
 ) -> ProgramExecution:
     """Run the program to its end, or until it is given up.
 
     Raises EventsLostError if blocks that raise no events have been executed in another way than was
-    expected: the program has to be run again, with events of all blocks
-    (`ExecutionOptions.is_dense`). Raises SimulatorError if it cannot be run or profiled, and
-    SelfCheckError if that is to be checked and native code has read the program's code differently.
+    expected: the program has to be run again, with events of all blocks (`is_dense`). Raises
+    SimulatorError if it cannot be run or profiled, and SelfCheckError if that is to be checked and
+    native code has read the program's code differently.
     """
     index = GraphIndex(recovered)
-    lowering = make_lowering(recovered, index, schemes, options)
-    giving_up = _GivingUp(options.grace)
-    is_dense = options.is_dense or options.start_trace is not None
+    contexts_counted = counting_of(index, contexts)
+    lowering = make_lowering(
+        recovered, index, schemes, edge_counts, contexts_counted, keep_history=replayable
+    )
+    giving_up = _GivingUp(grace)
+    is_dense = is_dense or start_trace is not None
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
     machine = giving_up.machine = start(automaton)
-    if options.start_trace is not None:
-        automaton.write_trace(options.start_trace(index, lowering.memory))
+    if start_trace is not None:
+        automaton.write_trace(start_trace(index, lowering.memory))
     result = machine.run()
     _finish(automaton, result)
-    if options.checks and (difference := automaton.check_transitions()) is not None:
+    if checks and (difference := automaton.check_transitions()) is not None:
         raise SelfCheckError(f"self-check: {difference}: this is a defect of simprof")
     loaded, code = machine.loaded, recovered.code
     has_all = loaded.modules.issubset(recovered.program.modules) and all(
@@ -228,18 +202,30 @@ def execute(
         discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
     automaton.retire()
     machine.close()
-    run = recovered, schemes, index, lowering, result
-    return ProgramExecution(*run, automaton, automaton.counts, giving_up.given_up, discoveries)
+    return ProgramExecution(
+        recovered,
+        schemes,
+        index,
+        lowering,
+        result,
+        automaton,
+        automaton.counts,
+        giving_up.given_up,
+        discoveries,
+    )
 
 
 def make_lowering(
     recovered: ProgramGraphs,
     index: GraphIndex,
     schemes: Sequence[SchemeRun],
-    options: ExecutionOptions,
+    edge_counts: EdgeCounts | None,
+    contexts: ContextCounting | None,
+    *,
+    keep_history: bool,
 ) -> Lowering:
-    """Return what lowers the plans of a run's schemes."""
-    program, edge_counts = recovered.program, options.edge_counts
+    """Return what lowers the plans of a run's schemes; parameters as of `execute`, `Lowering`."""
+    program = recovered.program
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
     counting = [scheme for scheme in schemes if scheme.slot is not None]
     # Without schemes, no routine has a hash table.
@@ -260,8 +246,8 @@ def make_lowering(
         [scheme.plan for scheme in counting],
         *graphs,
         weights,
-        keep_history=options.replayable,
-        contexts=counting_of(index, options.contexts),
+        keep_history=keep_history,
+        contexts=contexts,
     )
 
 

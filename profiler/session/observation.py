@@ -41,7 +41,7 @@ from simprof.profiler.request.weights import source_of
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
 from simprof.profiler.session.counters import Counters, ReadCounters, RoutineEvents, collect_events
-from simprof.profiler.session.execution import Counted, Unattributed
+from simprof.profiler.session.execution import ProgramExecution, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, SchemeRun
 from simprof.simulator.binary.program import LineTable, Program, SourceLine
@@ -202,23 +202,22 @@ class SchemeComparison(Struct, frozen=True):
 
 
 def collect(
-    counted: Counted,
-    # How it was asked for
-    invocation: Invocation,
-    # How many of its first schemes the user asked for
-    wanted: int,
+    execution: ProgramExecution,  # Of a finished run whose graphs are those that they had to be
+    invocation: Invocation,  # How it was asked for
+    wanted: int,  # How many of its first schemes the user asked for
 ) -> Observation:
-    """Gather what a finished run has counted."""
-    recovered, schemes = counted.recovered, counted.schemes
-    events = collect_events(counted.index, counted.edge_counts, counted.early, counted.cut)
+    """Gather what a finished run has counted; CountError if counts were lost."""
+    execution.check()
+    recovered, schemes, counts = execution.recovered, execution.schemes, execution.counts
+    lowering, index, early = execution.lowering, execution.index, execution.automaton.tally.early
+    events = collect_events(index, counts.edge_counts, early, counts.cut)
     times, window, ledger = None, None, None
-    if counted.lowering.contexts is not None:
+    if lowering.contexts is not None:
         from simprof.profiler.session.contexts import Ledger, window_of  # which few runs need
 
-        lowering, index = counted.lowering, counted.index
-        counts, options = counted.lowering.contexts.counts(), counted.lowering.contexts.options
-        window = None if options.entry is None else window_of(counts, lowering, index)
-        ledger = Ledger(counts, lowering, index, options.limit) if options.tree else None
+        by_context, options = lowering.contexts.counts(), lowering.contexts.options
+        window = None if options.entry is None else window_of(by_context, lowering, index)
+        ledger = Ledger(by_context, lowering, index, options.limit) if options.tree else None
     if window is not None:
         events, times = dict(window.events), window.times
     return Observation(
@@ -228,10 +227,10 @@ def collect(
         schemes=schemes[:wanted],
         judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
         events=events,
-        counters=Counters(counted.lowering, events, times, recovered.program.machine),
-        result=counted.result,
-        unattributed=counted.unattributed,
-        irregular=counted.irregular,
+        counters=Counters(lowering, events, times, recovered.program.machine),
+        result=execution.result,
+        unattributed=execution.unattributed,
+        irregular=execution.irregular,
         memory=BinaryMemory(recovered.program, None),
         ledger=ledger,
         window=window,

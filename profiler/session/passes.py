@@ -8,18 +8,18 @@ reason
     Why a program is run again (`Reason`): its graphs lacked something that it did, or a profile
     that guides schemes is there now, and what they count does not follow from the run that gave it.
 
-Steps -> functions
-1. what a dynamically linked program loads                 `_loaded`
+Steps -> methods of `Runs`
+1. what a dynamically linked program loads                 `_load`
 2. recover, plan, execute                                  `_execute`
 3. run again on better graphs; collect                     `_observed`
 4. schemes that waited for a profile, without another run  `_first_run`
-5. the others, in another run                              `run_passes`, `_together`
+5. the others, in another run                              `_all`, `_together`
 6. traces for the self-check                               `_write_trace`
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
@@ -28,7 +28,6 @@ from pathlib import Path
 from signal import SIGINT
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from simprof.profiler.engine.silence import EventsLostError
@@ -53,9 +52,9 @@ from simprof.profiler.session.contexts import check_contexts
 from simprof.profiler.session.counters import Counters
 from simprof.profiler.session.execution import (
     GRACE,
-    ExecutionOptions,
     ProgramExecution,
     all_loaded,
+    execute,
 )
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, collect
@@ -73,7 +72,6 @@ from simprof.profiler.session.scheme_runs import (
     needs_path_counts,
 )
 from simprof.profiler.session.world import World
-from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.codewatch import LoadedCode
 from simprof.simulator.machine.running import RunResult
@@ -92,178 +90,284 @@ class Reason(StrEnum):
     PROFILE = "profile"  # it guides schemes, which had to wait for it
 
 
-class Study(Struct, frozen=True):
-    """What stays the same through all runs."""
+class Runs:
+    """The runs of a program in its world, and what each of them leaves to the next."""
 
-    invocation: Invocation  # How the run was asked for
-    planners: Planners
-    memory: BinaryMemory  # What earlier sessions knew of the program
-    progress: ProgressCallback | None  # Who is told how far the session is, if anybody
-    settings: tuple[Setting, ...] = ()  # The schemes
-    trace: TraceOrder | None = None  # The trace that is to be written, if one is
-    # Whether the execution is regenerated from traces, and compared, and what it has learnt checked
-    checks: bool = False
-    # What recoveries have found, for the next one to reuse
-    known: Known = field(default_factory=Known)
-    _linked: dict[object, Known] = field(default_factory=dict)
+    def __init__(
+        self,
+        world: World,
+        invocation: Invocation,  # How it was asked for
+        planners: Planners,
+        memory: BinaryMemory,  # What earlier sessions knew of the program
+        settings: tuple[Setting, ...],  # The schemes
+        *,
+        progress: ProgressCallback | None = None,  # Who is told how far the session is, if anybody
+        trace: TraceOrder | None = None,  # The trace that is to be written, if one is
+        # Whether the execution is regenerated from traces, and compared, and what native code has
+        # learnt checked
+        checks: bool = False,
+        seen: Discoveries | None = None,  # What other runs have shown, for the first one's graphs
+        known: Known | None = None,  # What recoveries have found, for the next one to reuse
+    ) -> None:
+        self.world, self.invocation, self.planners = world, invocation, planners
+        self.memory, self.settings = memory, settings
+        self._progress, self._trace, self._checks = progress, trace, checks
+        self._known = known or Known()
+        self._linked: dict[object, Known] = {}  # The same of what it has loaded
+        self.discoveries = seen or Discoveries()  # Beside the program's file
+        # runs, whole_runs: How many runs there were that counted, and how many of them were whole.
+        self.runs = self.whole_runs = 0
+        self.reasons: list[Reason] = []  # Why there was each of them but the first
+        # Graphs that a run has been made on which lacked nothing, with what they rest on
+        self._recovered: tuple[Discoveries, ProgramGraphs] | None = None
 
-    def recover(self, program: Program, discoveries: Discoveries) -> ProgramGraphs:
+    def observe(
+        self, guide: EdgeCounts | None = None, paths: PathCounts | None = None
+    ) -> Observation:
+        """Run the program until there is no reason to do so again.
+
+        `guide`, `paths`: Profiles that guide schemes; None: a run of the others counts them.
+        """
+        self.planners.beginnings.update(self._beginnings())
+        self.planners.path_counts = paths
+        _check_trees(self.invocation, self.settings)
+        if self.world.program.parts and not self.discoveries.modules:
+            self._load()
+        else:
+            self._check_names()
+        with ExitStack() as stack:
+            checked = self._checked_traces(stack) if self._checks else []
+            own = None if self._trace is None else self._trace.path
+            observation = self._all(guide)
+            for setting, path in checked:
+                from simprof.profiler.session.self_check import check_trace  # reads traces: numba
+
+                if path != own:
+                    self._write_trace(setting, path)
+                check_trace(path, setting.name, observation.events.values())
+        return replace(
+            observation,
+            memory=self.memory,
+            opened=self.world.opened,
+            runs=self.runs,
+            whole_runs=self.whole_runs,
+            reasons=tuple(self.reasons),
+        )
+
+    def _beginnings(self) -> dict[int, EdgeCounts]:
+        """Return the edge profiles of the run's beginnings that guide schemes, by instructions."""
+        found: dict[int, EdgeCounts] = {}
+        world = self.world
+        for setting in self.settings:
+            number = beginning(setting.mode, setting.options)
+            if number and setting.options.edge_profile is not None:
+                raise UsageError(
+                    f"{setting.name}: --edge-profile guides it, too: give one of both, not both"
+                )
+            if not number or number in found:
+                continue
+            # Later runs in the same world read what this one has read, and write nothing twice.
+            limit = number if world.limit is None else min(number, world.limit)
+            first = replace(world, guest=replace(world.guest, max_instructions=limit))
+            invocation = replace(self.invocation, contexts=None, max_instructions=limit)
+            settings, progress = (NO_SCHEME,), self._progress
+            part = Runs(first, invocation, self.planners, self.memory, settings, progress=progress)
+            (measurement,) = measure_all(part.observe(), keep_plans=False)
+            # By addresses: the rest of the run may show edges that its beginning does not.
+            found[number] = EdgeCounts.saved(measurement.edge_profile())
+        return found
+
+    def _checked_traces(self, stack: ExitStack) -> list[tuple[Setting, Path]]:
+        """Return the traces that a self-check regenerates: a scheme that writes one, and its file.
+
+        That is the trace which the user wanted, if it is a file; the others are temporary.
+        """
+        contexts = self.invocation.contexts
+        if self.world.program.parts or (contexts is not None and contexts.entry is not None):
+            return []  # a trace is of a whole run, and tells nothing of stubs
+        found: list[tuple[Setting, Path]] = []
+        for position, setting in enumerate(self.settings):
+            if not definition(setting.mode).writes_trace:
+                continue
+            own = None if self._trace is None or position else self._trace.path
+            if own is None or (own.exists() and not own.is_file()):
+                own = stack.enter_context(scratch_directory("simprof-self-check-")) / "trace"
+            found.append((setting, own))
+        return found
+
+    def _all(self, edge_counts: EdgeCounts | None) -> Observation:
+        """Run the program under all schemes; `edge_counts`: As `guide` of `observe`."""
+        settings = self.settings
+        if not needs_first_run(settings):
+            return self._observed(settings)
+        has_paths = self.planners.path_counts is not None or not needs_path_counts(settings)
+        if edge_counts is None or not has_paths:
+            self.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
+            first, left = self._first_run(edge_counts)
+            edge_counts = edge_counts or first.edge_counts
+            if not left:
+                return first
+            self.reasons.append(Reason.PROFILE)
+            if left != settings and self._recovered is not None:
+                return _together(first, self._observed(left, edge_counts))
+            del first  # which is large
+        return self._observed(settings, edge_counts)
+
+    def _first_run(self, edge_counts: EdgeCounts | None) -> tuple[Observation, tuple[Setting, ...]]:
+        """Run the schemes that need no profile; return the run as if all had been part of it.
+
+        Also return those whose counters do not follow from it, which have to be part of another
+        run: what they count depends on the order of segments, as what hash tables cost does.
+        """
+        settings, planners = self.settings, self.planners
+        free = [setting for setting in settings if not needs_first_run((setting,))]
+        first = self._observed((*free, *judges(settings)), guides=True)
+        if needs_path_counts(settings):
+            planners.path_counts = first.path_counts
+        self._tell(Phase.PLANNING, instructions=first.result.instructions)
+        if self.invocation.contexts is not None:
+            return first, settings  # only schemes that are part of a run are counted by context
+        assert isinstance(first.counters, Counters)
+        # those behind are of schemes that only judge others
+        wanted = planners.of(settings, edge_counts or first.edge_counts)[: len(settings)]
+        graphs = Graphs(first.recovered, first.invocation.selection)
+        known = {scheme.setting: scheme for scheme in first.schemes}
+        slots = count(sum(scheme.slot is not None for scheme in first.schemes))
+        waiting = [
+            SchemeRun(planner.setting, graphs, planner.make, next(slots), planner.forget)
+            for planner in wanted
+            if planner.setting not in known
+        ]
+        known |= {scheme.setting: scheme for scheme in waiting}
+        left = tuple(scheme.setting for scheme in first.counters.replay(waiting))
+        if left and self._trace is not None:
+            left = settings  # all have to be part of the run that is traced
+        return replace(first, schemes=[known[planner.setting] for planner in wanted]), left
+
+    def _load(self) -> None:
+        """Run a dynamically linked program, counting nothing: most code is in what it loads."""
+        self._tell(Phase.RUNNING)
+        result, loaded = run_bare(self.world)
+        self.world = self.world.ending_like(result)
+        self.discoveries = self.discoveries.merged(all_loaded(loaded))
+
+    def _check_names(self) -> None:
+        """Check that the program has what a selection and windows name: UsageError if not."""
+        # before it runs at all; of one that is dynamically linked, its first run shows that
+        selection, contexts = self.invocation.selection, self.invocation.contexts
+        if selection.is_all and contexts is None:
+            return
+        recovered = self._recover()
+        Graphs(recovered, selection)
+        if contexts is not None:
+            check_contexts(recovered, contexts)
+
+    def _observed(
+        self,
+        settings: Sequence[Setting],
+        edge_counts: EdgeCounts | None = None,  # That guides some of the schemes
+        *,
+        guides: bool = False,  # Whether other schemes wait for what the run counts
+    ) -> Observation:
+        """Run a program under some schemes until its graphs lack nothing."""
+        planners = self.planners.of(settings, edge_counts)
+        before = 0  # Runs that were given up
+        while True:
+            is_last = before == MAXIMUM_RUNS - 1
+            # Where a program shows what its graphs lack piece by piece, each run lasts longer, so
+            # that the last one need not be made on graphs that lack something.
+            grace = None if is_last else GRACE << before
+            execution = self._execute(planners, grace, edge_counts, guides=guides)
+            result, had = execution.result, self.discoveries
+            is_given_up = execution.given_up and result.reason == "budget"  # not from outside
+            if not is_given_up:
+                self.world = self.world.ending_like(result)
+            self.discoveries = had.merged(execution.discoveries)
+            self.runs += 1
+            if self.discoveries != had and not is_last:
+                execution.close()
+                del execution  # its plans are as large as those of the next run
+                self.reasons.append(Reason.GRAPHS)
+                before += 1
+                continue
+            # after the last run that is made, the graphs may lack something still
+            if self.discoveries == had:
+                self._recovered = had, execution.recovered
+            observation = collect(execution, self.invocation, len(settings))
+            execution.close()
+            self.whole_runs += 1
+            return replace(observation, discoveries=self.discoveries)
+
+    def _execute(
+        self,
+        planners: Sequence[Planner],
+        grace: int | None,  # As of `execution.execute`
+        edge_counts: EdgeCounts | None = None,
+        *,
+        guides: bool = False,
+    ) -> ProgramExecution:
+        """Recover, plan, execute."""
+        self._tell(Phase.RECOVERING)
+        if self._recovered is not None and self._recovered[0] == self.discoveries:
+            recovered = self._recovered[1]
+        else:
+            recovered = self._recover()
+        schemes = make_schemes(Graphs(recovered, self.invocation.selection), planners)
+        run = partial(
+            execute,
+            self.world.linked(self.discoveries).machine,
+            recovered,
+            schemes,
+            grace=grace,
+            replayable=guides,
+            edge_counts=edge_counts,
+            contexts=self.invocation.contexts,
+            checks=self._checks,
+        )
+        if self._trace is not None:
+            run = partial(run, start_trace=partial(self._trace.begin, schemes[0], self.discoveries))
+        self._tell(Phase.RERUNNING if self.runs else Phase.RUNNING)
+        try:
+            execution = run()
+        except EventsLostError:
+            # Too few blocks raised events to tell what the program did: all of them do.
+            execution = run(is_dense=True)
+        if execution.given_up:
+            return execution
+        return replace(execution, result=self.world.ended(execution.result))
+
+    def _recover(self) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
+        program, discoveries = self.world.program_with(self.discoveries), self.discoveries
         loaded = discoveries.modules, discoveries.earlier
-        known = self._linked.setdefault(loaded, Known()) if program.modules else self.known
-        limit = self.invocation.max_instructions
-        told = partial(report_progress, self.progress, Phase.RECOVERING, limit=limit)
+        known = self._linked.setdefault(loaded, Known()) if program.modules else self._known
+        told = partial(report_progress, self._progress, Phase.RECOVERING, limit=self.world.limit)
         return self.memory.recover(discoveries, known, told, program)
 
+    def _tell(self, phase: Phase, instructions: int = 0) -> None:
+        limit = self.world.limit
+        report_progress(self._progress, phase, instructions=instructions, limit=limit)
 
-class Runs(Struct, frozen=True):
-    """The runs of a program so far, and what they leave to the next one."""
+    def _write_trace(self, setting: Setting, path: Path) -> None:
+        """Run once more, as the run did, and write a trace of all routines."""
+        from simprof.profiler.session.traces import TraceOrder  # which few sessions need
 
-    world: World  # That the program runs in
-    discoveries: Discoveries = field(default_factory=Discoveries)  # Beside the program's file
-    # runs, whole_runs: How many runs there were that counted, and how many of them were whole.
-    runs: int = 0
-    whole_runs: int = 0
-    reasons: tuple[Reason, ...] = ()  # Why there was each of them but the first
-    # Graphs that a run has been made on which lacked nothing, with the discoveries they rest on
-    recovered: tuple[Discoveries, ProgramGraphs] | None = None
-
-
-def observe_in(
-    world: World,
-    study: Study,
-    seen: Discoveries | None = None,
-    guide: EdgeCounts | None = None,
-    paths: PathCounts | None = None,
-) -> Observation:
-    """Observe a program in its world; `seen`, `guide`, `paths`: see `session.observe`."""
-    study.planners.beginnings.update(_beginnings(study, world))
-    study.planners.path_counts = paths
-    runs = Runs(world, seen or Discoveries())
-    _check_trees(study)
-    if world.program.parts and not runs.discoveries.modules:
-        runs = _loaded(study, runs)
-    else:
-        _check_names(study, runs)
-    with ExitStack() as stack:
-        checked = _checked_traces(study, world, stack) if study.checks else []
-        own = None if study.trace is None else study.trace.path
-        runs, observation = run_passes(study, runs, guide)
-        for setting, path in checked:
-            from simprof.profiler.session.self_check import check_trace  # reads traces: numba
-
-            if path != own:
-                _write_trace(study, runs, setting, path)
-            check_trace(path, setting.name, observation.events.values())
-    return replace(
-        observation,
-        memory=study.memory,
-        opened=world.opened,
-        runs=runs.runs,
-        whole_runs=runs.whole_runs,
-        reasons=runs.reasons,
-    )
-
-
-def _beginnings(study: Study, world: World) -> dict[int, EdgeCounts]:
-    """Return the edge profiles of the run's beginnings that guide schemes, by instructions."""
-    found: dict[int, EdgeCounts] = {}
-    for setting in study.settings:
-        number = beginning(setting.mode, setting.options)
-        if number and setting.options.edge_profile is not None:
-            raise UsageError(
-                f"{setting.name}: --edge-profile guides it, too: give one of both, not both"
-            )
-        if not number or number in found:
-            continue
-        # Later runs in the same world read what this one has read, and write nothing twice.
-        limit = number if world.limit is None else min(number, world.limit)
-        first = replace(world, guest=replace(world.guest, max_instructions=limit))
-        invocation = replace(study.invocation, contexts=None, max_instructions=limit)
-        part = Study(invocation, study.planners, study.memory, study.progress, (NO_SCHEME,))
-        (measurement,) = measure_all(observe_in(first, part), keep_plans=False)
-        # By addresses: the rest of the run may show edges that its beginning does not.
-        found[number] = EdgeCounts.saved(measurement.edge_profile())
-    return found
-
-
-def _checked_traces(study: Study, world: World, stack: ExitStack) -> list[tuple[Setting, Path]]:
-    """Return the traces that a self-check regenerates: a scheme that writes one, and its file.
-
-    That is the trace which the user wanted, if it is a file; the others are temporary.
-    """
-    contexts = study.invocation.contexts
-    if world.program.parts or (contexts is not None and contexts.entry is not None):
-        return []  # a trace is of a whole run, and tells nothing of stubs
-    found: list[tuple[Setting, Path]] = []
-    for position, setting in enumerate(study.settings):
-        if not definition(setting.mode).writes_trace:
-            continue
-        own = None if study.trace is None or position else study.trace.path
-        if own is None or (own.exists() and not own.is_file()):
-            own = stack.enter_context(scratch_directory("simprof-self-check-")) / "trace"
-        found.append((setting, own))
-    return found
-
-
-def run_passes(
-    study: Study, runs: Runs, edge_counts: EdgeCounts | None = None
-) -> tuple[Runs, Observation]:
-    """Run a program until there is no reason to do so again.
-
-    `edge_counts`: An edge profile that guides schemes; None: a run of the others counts it.
-    """
-    settings = study.settings
-    if not needs_first_run(settings):
-        return _observed(study, runs, settings)
-    has_paths = study.planners.path_counts is not None or not needs_path_counts(settings)
-    if edge_counts is None or not has_paths:
-        study.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
-        runs, first, left = _first_run(study, runs, edge_counts)
-        edge_counts = edge_counts or first.edge_counts
-        if not left:
-            return runs, first
-        runs = replace(runs, reasons=(*runs.reasons, Reason.PROFILE))
-        if left != settings and runs.recovered is not None:
-            runs, again = _observed(study, runs, left, edge_counts)
-            return runs, _together(first, again)
-        del first  # which is large
-    return _observed(study, runs, settings, edge_counts)
-
-
-def _first_run(
-    study: Study, runs: Runs, edge_counts: EdgeCounts | None
-) -> tuple[Runs, Observation, tuple[Setting, ...]]:
-    """Run the schemes that need no profile; return the run as if all had been part of it.
-
-    Also return those whose counters do not follow from it, which have to be part of another run:
-    what they count depends on the order of segments, as what hash tables cost does.
-    """
-    settings, planners = study.settings, study.planners
-    free = [setting for setting in settings if not needs_first_run((setting,))]
-    runs, first = _observed(study, runs, (*free, *judges(settings)), guides=True)
-    if needs_path_counts(settings):
-        planners.path_counts = first.path_counts
-    executed, limit = first.result.instructions, runs.world.limit
-    report_progress(study.progress, Phase.PLANNING, instructions=executed, limit=limit)
-    if study.invocation.contexts is not None:
-        return runs, first, settings  # only schemes that are part of a run are counted by context
-    assert isinstance(first.counters, Counters)
-    # those behind are of schemes that only judge others
-    wanted = planners.of(settings, edge_counts or first.edge_counts)[: len(settings)]
-    graphs = Graphs(first.recovered, first.invocation.selection)
-    known = {scheme.setting: scheme for scheme in first.schemes}
-    slots = count(sum(scheme.slot is not None for scheme in first.schemes))
-    waiting = [
-        SchemeRun(planner.setting, graphs, planner.make, next(slots), planner.forget)
-        for planner in wanted
-        if planner.setting not in known
-    ]
-    known |= {scheme.setting: scheme for scheme in waiting}
-    left = tuple(scheme.setting for scheme in first.counters.replay(waiting))
-    if left and study.trace is not None:
-        left = settings  # all have to be part of the run that is traced
-    return runs, replace(first, schemes=[known[planner.setting] for planner in wanted]), left
+        whole = replace(self.invocation, selection=ALL_ROUTINES, contexts=None)
+        traced = Runs(
+            self.world.untimed(),
+            whole,
+            self.planners,
+            self.memory,
+            (setting,),
+            progress=self._progress,
+            trace=TraceOrder(path, whole),
+            seen=self.discoveries,
+            known=self._known,
+        )
+        traced.runs, traced._recovered, traced._linked = self.runs, self._recovered, self._linked
+        result = traced._execute(self.planners.of([setting]), None).result
+        if result.reason == "interrupted":
+            raise Stopped(result.signal or SIGINT)
 
 
 def _together(first: Observation, again: Observation) -> Observation:
@@ -283,115 +387,10 @@ def run_bare(world: World) -> tuple[RunResult, LoadedCode]:
     return world.run_bare()  # no other module has a program run
 
 
-def _loaded(study: Study, runs: Runs) -> Runs:
-    """Run a dynamically linked program, counting nothing: most of its code is in what it loads."""
-    report_progress(study.progress, Phase.RUNNING, limit=runs.world.limit)
-    result, loaded = run_bare(runs.world)
-    discoveries = runs.discoveries.merged(all_loaded(loaded))
-    return replace(runs, world=runs.world.ending_like(result), discoveries=discoveries)
-
-
-def _check_names(study: Study, runs: Runs) -> None:
-    """Check that the program has what a selection and windows name: UsageError if it has not."""
-    # before it runs at all; of one that is dynamically linked, its first run shows what there is
-    selection, contexts = study.invocation.selection, study.invocation.contexts
-    if selection.is_all and contexts is None:
-        return
-    recovered = study.recover(runs.world.program_with(runs.discoveries), runs.discoveries)
-    Graphs(recovered, selection)
-    if contexts is not None:
-        check_contexts(recovered, contexts)
-
-
-def _check_trees(study: Study) -> None:
+def _check_trees(invocation: Invocation, settings: Iterable[Setting]) -> None:
     """Check that the costs of all schemes are known by calling context where that is asked for."""
-    contexts = study.invocation.contexts
-    if contexts is None or not contexts.tree:
+    if invocation.contexts is None or not invocation.contexts.tree:
         return
-    own = (each.name for each in study.settings if has_own_table(each.mode))
+    own = (each.name for each in settings if has_own_table(each.mode))
     if (name := next(own, None)) is not None:
         raise UsageError(f"{name}: {NO_CONTEXTS}: make call trees under another mode")
-
-
-def _observed(
-    study: Study,
-    runs: Runs,
-    settings: Sequence[Setting],
-    edge_counts: EdgeCounts | None = None,  # That guides some of the schemes
-    *,
-    guides: bool = False,  # Whether other schemes wait for what the run counts
-) -> tuple[Runs, Observation]:
-    """Run a program under some schemes until its graphs lack nothing."""
-    planners = study.planners.of(settings, edge_counts)
-    before = 0  # Runs that were given up
-    while True:
-        is_last = before == MAXIMUM_RUNS - 1
-        options = ExecutionOptions(
-            # Where a program shows what its graphs lack piece by piece, each run lasts longer, so
-            # that the last one need not be made on graphs that lack something.
-            grace=None if is_last else GRACE << before,
-            replayable=guides,
-            edge_counts=edge_counts,
-            contexts=study.invocation.contexts,
-            checks=study.checks,
-        )
-        execution = _execute(study, runs, planners, options)
-        result, had = execution.result, runs.discoveries
-        is_given_up = execution.given_up and result.reason == "budget"  # not cut short from outside
-        runs = replace(
-            runs,
-            world=runs.world if is_given_up else runs.world.ending_like(result),
-            discoveries=had.merged(execution.discoveries),
-            runs=runs.runs + 1,
-        )
-        if runs.discoveries != had and not is_last:
-            execution.close()
-            del execution  # its plans are as large as those of the next run
-            runs = replace(runs, reasons=(*runs.reasons, Reason.GRAPHS))
-            before += 1
-            continue
-        # after the last run that is made, the graphs may lack something still
-        if runs.discoveries == had:
-            runs = replace(runs, recovered=(had, execution.recovered))
-        observation = collect(execution.counted(), study.invocation, len(settings))
-        execution.close()
-        runs = replace(runs, whole_runs=runs.whole_runs + 1)
-        return runs, replace(observation, discoveries=runs.discoveries)
-
-
-def _execute(
-    study: Study, runs: Runs, planners: Sequence[Planner], options: ExecutionOptions
-) -> ProgramExecution:
-    """Recover, plan, execute."""
-    world, discoveries = runs.world, runs.discoveries
-    report_progress(study.progress, Phase.RECOVERING, limit=world.limit)
-    program = world.program_with(discoveries)
-    if runs.recovered is not None and runs.recovered[0] == discoveries:
-        recovered = runs.recovered[1]
-    else:
-        recovered = study.recover(program, discoveries)
-    schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
-    if study.trace is not None:
-        options = replace(options, start_trace=partial(study.trace.begin, schemes[0], discoveries))
-    phase = Phase.RERUNNING if runs.runs else Phase.RUNNING
-    report_progress(study.progress, phase, limit=world.limit)
-    try:
-        return world.execute(discoveries, recovered, schemes, options)
-    except EventsLostError:
-        if options.is_dense:
-            raise
-    # Too few blocks raised events to tell what the program did: all of them do.
-    return world.execute(discoveries, recovered, schemes, replace(options, is_dense=True))
-
-
-def _write_trace(study: Study, runs: Runs, setting: Setting, path: Path) -> None:
-    """Run once more, as the run did, and write a trace of all routines."""
-    from simprof.profiler.session.traces import TraceOrder  # which few sessions need
-
-    invocation = replace(study.invocation, selection=ALL_ROUTINES)
-    traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
-    later = replace(runs, world=runs.world.untimed())
-    options = ExecutionOptions(grace=None)
-    result = _execute(traced, later, traced.planners.of([setting]), options).result
-    if result.reason == "interrupted":
-        raise Stopped(result.signal or SIGINT)

@@ -3,7 +3,7 @@
 Steps -> functions
 1. load the program; what earlier sessions know of it      `load`
 2. open its world, or that of a recorded run               `world`, `recordings`
-3. run it, again and again where there is a reason         `passes.run_passes`
+3. run it, again and again where there is a reason         `passes.Runs`
 4. regenerate traces (`--self-check`)                      `self_check.check_trace`
 5. measure: read the counters, price the code              `results.measure_all`
 6. the price of an edge profile that guides schemes        `_compare`
@@ -39,10 +39,10 @@ from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.registry import PATH_PROFILER, guided_by
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, SchemeComparison
-from simprof.profiler.session.passes import Study, observe_in
+from simprof.profiler.session.passes import Runs
 from simprof.profiler.session.results import Refused, measure_all
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planners
-from simprof.profiler.session.world import World, open_world
+from simprof.profiler.session.world import open_world
 from simprof.simulator.binary.dynamic import load_program
 from simprof.simulator.errors import SimulatorError, UnsupportedError
 
@@ -178,18 +178,19 @@ def observe(
 
         recording = Recording(request.replay)
         request = recorded_request(request, recording)
-    with _studied(request, settings, recording, known, memory) as (study, world):
-        return observe_in(world, study, seen, guide, paths)
+    with _runs(request, settings, recording, seen, known, memory) as runs:
+        return runs.observe(guide, paths)
 
 
 @contextmanager
-def _studied(
+def _runs(
     request: RunRequest,
     settings: Sequence[Setting],
     recording: Recording | None,
+    seen: Discoveries | None,
     known: Known | None,
     memory: BinaryMemory | None,
-) -> Iterator[tuple[Study, World]]:
+) -> Iterator[Runs]:
     """Load a program, and open the world that it sees, or that it saw when it was recorded."""
     guest = request.guest
     report_progress(request.progress, Phase.LOADING, limit=guest.max_instructions)
@@ -217,16 +218,6 @@ def _studied(
         from simprof.profiler.session.traces import TraceOrder
 
         trace = TraceOrder(request.trace, invocation)
-    study = Study(
-        invocation,
-        Planners(program.sha256),
-        memory,
-        request.progress,
-        tuple(settings),
-        trace,
-        checks=request.self_check,
-        known=known or Known(),
-    )
     with ExitStack() as stack:
         if recording is None:
             world = stack.enter_context(open_world(program, request.arguments, guest))
@@ -234,8 +225,20 @@ def _studied(
             from simprof.profiler.session.recordings import recorded_world
 
             world = stack.enter_context(recorded_world(program, request, recording))
+        runs = Runs(
+            world,
+            invocation,
+            Planners(program.sha256),
+            memory,
+            tuple(settings),
+            progress=request.progress,
+            trace=trace,
+            checks=request.self_check,
+            seen=seen,
+            known=known,
+        )
         try:
-            yield study, world
+            yield runs
         except SimulatorError:
             # A run that the user interrupts, or that is killed, leaves its trace as far as it goes.
             if trace is not None:

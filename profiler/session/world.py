@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
+from simprof.profiler.recovery.recovery import Discoveries
 from simprof.profiler.request.request import GuestOptions
-from simprof.profiler.session.execution import (
-    ExecutionOptions,
-    ProgramExecution,
-    execute,
-)
-from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.dynamic import DEFAULT_SYSROOT, link
 from simprof.simulator.binary.program import Platform, Program
 from simprof.simulator.errors import UsageError
@@ -89,28 +83,18 @@ class World(Struct, frozen=True):
             return self.program
         return link(self.program, discoveries.modules, discoveries.earlier)
 
-    def execute(
-        self,
-        discoveries: Discoveries,
-        recovered: ProgramGraphs,
-        schemes: Sequence[SchemeRun],
-        options: ExecutionOptions,
-    ) -> ProgramExecution:
-        """Run the program."""
-        linked = replace(self, program=self.program_with(discoveries))
-        execution = execute(linked.machine, recovered, schemes, options)
-        if execution.given_up:
-            return execution
-        return replace(execution, result=self._ended(execution.result))
+    def linked(self, discoveries: Discoveries) -> World:
+        """Return the world of the program with what it has loaded."""
+        return replace(self, program=self.program_with(discoveries))
 
     def run_bare(self) -> tuple[RunResult, LoadedCode]:
         """Run the program under no scheme; return how it ended, and what it has loaded."""
         machine = self.machine()
-        result, loaded = self._ended(machine.run()), machine.loaded
+        result, loaded = self.ended(machine.run()), machine.loaded
         machine.close()
         return result, loaded
 
-    def _ended(self, result: RunResult) -> RunResult:
+    def ended(self, result: RunResult) -> RunResult:
         """Return the result of a run that ended where another one was cut short, as of that."""
         cut = self.ended_by
         if cut is None or result.reason != "budget":

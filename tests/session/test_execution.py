@@ -24,7 +24,6 @@ from simprof.profiler.request.request import (
     TableChoice,
 )
 from simprof.profiler.session import passes
-from simprof.profiler.session.execution import ProgramExecution
 from simprof.profiler.session.observation import Observation, SchemeComparison
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.session import observe
@@ -198,13 +197,13 @@ def test_who_ends_a_run_that_is_about_to_be_given_up_ends_all(
     """The next run goes as far, and is not timed again."""
     monkeypatch.setattr(passes, "GRACE", 1 << 40)
     timed = []
-    execute = World.execute
+    linked = World.linked
 
-    def noting(self: World, *arguments: Any) -> ProgramExecution:
+    def noting(self: World, discoveries: Discoveries) -> World:
         timed.append(self.guest.timeout)
-        return execute(self, *arguments)
+        return linked(self, discoveries)
 
-    monkeypatch.setattr(World, "execute", noting)
+    monkeypatch.setattr(World, "linked", noting)
     path = compile_c(ONE_AFTER_THE_OTHER % "STEP for (;;) work();", ("-O1",))
     found, _ = observed(path, tmp_path, FEW, timeout=0.5)
     assert (timed, found.result.reason, graph_runs(found)) == ([0.5, None], "timeout", 1)

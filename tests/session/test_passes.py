@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,8 @@ from simprof.profiler.request.request import (
     Setting,
     TableChoice,
 )
-from simprof.profiler.session import execution, world
-from simprof.profiler.session.execution import ExecutionOptions, ProgramExecution
+from simprof.profiler.session import execution, passes
+from simprof.profiler.session.execution import ProgramExecution
 from simprof.profiler.session.passes import Reason
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe, run_program
@@ -76,15 +77,17 @@ def test_events_that_are_too_sparse(
         start: Callable[..., Machine],
         recovered: ProgramGraphs,
         schemes: Sequence[SchemeRun],
-        options: ExecutionOptions,
+        *,
+        is_dense: bool = False,
+        **more: Any,
     ) -> ProgramExecution:
-        dense.append(options.is_dense)
-        if not options.is_dense:
+        dense.append(is_dense)
+        if not is_dense:
             raise EventsLostError("by an unknown way")
-        return execute(start, recovered, schemes, options)
+        return execute(start, recovered, schemes, is_dense=is_dense, **more)
 
     expected = observe(RunRequest(fixture_elf("loops"), guest), [PP])
-    monkeypatch.setattr(world, "execute", lost_once)
+    monkeypatch.setattr(passes, "execute", lost_once)
     found = observe(RunRequest(fixture_elf("loops"), guest), [PP])
     assert (found.reasons, found.runs, dense) == ((), 1, [False, True])
     assert found.events == expected.events
