@@ -7,12 +7,12 @@ Definition
     `SchemeDefinition` is the scheme, `SchemeCode` the SPARC code of its own actions, `Loss` what it
     can lose; `ProfileKind` says what it collects. `UsageError` refuses what a user asks for.
 Options
-    `SchemeOption` declares one; `choice`, `flag` and `percentage` make options of an enum, of a yes
-    or no, and of a percentage. `SchemeOptions` holds what the user chose (an `OptionValue` each).
-    Several schemes have `LAYOUT`, for code on edges: where it goes that would need a jump;
-    `REGISTERS` (`RegisterUse`; `registers_of_paths` where the state is in path registers); and
-    `PER_VERTEX`, for a path limit of each block. Planners of paths read the common options
-    `PLANNING`.
+    `Options` is the structure of a scheme's options: a class whose fields are `SchemeOption`s;
+    `choice`, `flag` and `percentage` declare those of an enum, of a yes or no, and of a percentage.
+    A planner reads the values that it has for `PlanOrder.options` (`SchemeOptions`, whose values
+    are `OptionValue`s). Schemes with code on edges extend `EdgeOptions` (where code goes that would
+    need a jump), those that leave registers to the user `RegisterOptions` (`RegisterUse`), planners
+    of paths `PathOptions`, and with a path limit of each block `VertexLimitOptions`.
 Graph
     `ControlFlowGraph` with `Block` and `Edge` (`EdgeKind`). `depth_first` finds its back edges
     (`DepthFirst`), `live_edges` the edges that ENTRY leads to, `closure` all that is reached from
@@ -275,10 +275,6 @@ if TYPE_CHECKING:
     from simprof.profiler.request.request import OptionValue as OptionValue
     from simprof.profiler.request.request import RegisterUse as RegisterUse
     from simprof.profiler.request.request import SchemeOptions as SchemeOptions
-    from simprof.profiler.schemes.definition import LAYOUT as LAYOUT
-    from simprof.profiler.schemes.definition import PER_VERTEX as PER_VERTEX
-    from simprof.profiler.schemes.definition import PLANNING as PLANNING
-    from simprof.profiler.schemes.definition import REGISTERS as REGISTERS
     from simprof.profiler.schemes.definition import Loss as Loss
     from simprof.profiler.schemes.definition import OwnTable as OwnTable
     from simprof.profiler.schemes.definition import PlanOrder as PlanOrder
@@ -286,13 +282,17 @@ if TYPE_CHECKING:
     from simprof.profiler.schemes.definition import ReadMemory as ReadMemory
     from simprof.profiler.schemes.definition import SchemeCode as SchemeCode
     from simprof.profiler.schemes.definition import SchemeDefinition as SchemeDefinition
-    from simprof.profiler.schemes.definition import SchemeOption as SchemeOption
     from simprof.profiler.schemes.definition import StateScope as StateScope
     from simprof.profiler.schemes.definition import StreamBuffer as StreamBuffer
-    from simprof.profiler.schemes.definition import choice as choice
-    from simprof.profiler.schemes.definition import flag as flag
-    from simprof.profiler.schemes.definition import percentage as percentage
-    from simprof.profiler.schemes.definition import registers_of_paths as registers_of_paths
+    from simprof.profiler.schemes.options import EdgeOptions as EdgeOptions
+    from simprof.profiler.schemes.options import Options as Options
+    from simprof.profiler.schemes.options import PathOptions as PathOptions
+    from simprof.profiler.schemes.options import RegisterOptions as RegisterOptions
+    from simprof.profiler.schemes.options import SchemeOption as SchemeOption
+    from simprof.profiler.schemes.options import VertexLimitOptions as VertexLimitOptions
+    from simprof.profiler.schemes.options import choice as choice
+    from simprof.profiler.schemes.options import flag as flag
+    from simprof.profiler.schemes.options import percentage as percentage
     from simprof.profiler.schemes.static import ROOT_EDGE as ROOT_EDGE
     from simprof.profiler.schemes.static import by_block as by_block
     from simprof.profiler.schemes.static import by_edge as by_edge
@@ -369,9 +369,12 @@ _HOMES = {
     "profiler.profiles.edge_flow": "EdgeFlow",
     "profiler.request.request": "OptionValue RegisterUse SchemeOptions",
     "profiler.schemes.definition": (
-        "LAYOUT Loss OwnTable PER_VERTEX PLANNING PlanOrder ProfileKind REGISTERS ReadMemory "
-        "SchemeCode SchemeDefinition SchemeOption StateScope StreamBuffer choice flag "
-        "percentage registers_of_paths"
+        "Loss OwnTable PlanOrder ProfileKind ReadMemory SchemeCode SchemeDefinition StateScope "
+        "StreamBuffer"
+    ),
+    "profiler.schemes.options": (
+        "EdgeOptions Options PathOptions RegisterOptions SchemeOption VertexLimitOptions choice "
+        "flag percentage"
     ),
     "profiler.schemes.static": (
         "ROOT_EDGE by_block by_edge describe_acyclic describe_dummy describe_tree end_names"

@@ -23,7 +23,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.mode_options import (
     BEFORE_OPTION,
     ModeSetting,
@@ -32,6 +32,7 @@ from simprof.profiler.schemes.mode_options import (
     read,
     shared_options,
 )
+from simprof.profiler.schemes.options import SchemeOption
 from simprof.profiler.schemes.others import BrokenScheme
 from simprof.simulator.errors import UsageError
 
@@ -223,7 +224,7 @@ def scheme_options(edge_profile: str, without: str = "") -> Decorator:
     )
 
 
-def _option(option: SchemeOption) -> Decorator:
+def _option(option: SchemeOption[Any]) -> Decorator:
     """Return the command line's option for one that schemes share."""
     text = f"{', '.join(registry.users(option))}: {option.help}"
     if option.kind is bool:

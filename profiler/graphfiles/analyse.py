@@ -304,7 +304,7 @@ def _options(options: AnalysisOptions) -> dict[str, Any]:
         "path_limit": scheme.path_limit,
         "weights": None if options.weights is None else str(options.weights),
         "table": str(scheme.table),
-        **{option.name: plain(option.of(scheme)) for option in definition.options},
+        **{option.name: plain(option.of(scheme)) for option in definition.options.declared},
         **({"edge_profile": profile} if definition.guided else {}),
         **({"order": str(options.order)} if options.order is SuccessorOrder.FILE else {}),
     }

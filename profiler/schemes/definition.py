@@ -10,23 +10,15 @@ planners and code generators are imported inside the functions that it names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from simprof.profiler.request.request import (
-    CodeLayout,
-    OptionValue,
-    RegisterUse,
-    SchemeOptions,
-    TableChoice,
-)
-from simprof.simulator.errors import UsageError
+from simprof.profiler.request.request import OptionValue, SchemeOptions, TableChoice
+from simprof.profiler.schemes.options import Options
 
 if TYPE_CHECKING:
     from simprof.profiler.code.layout import BufferSlot, CounterLayout
@@ -59,102 +51,6 @@ class StateScope(StrEnum):
 
 
 JUDGE = "pp"  # Mode whose profile is the truth where a scheme names no other
-PLANNING = ("path_limit", "weights", "table")  # The common options that a planner of paths reads
-
-
-class SchemeOption(Struct, frozen=True):
-    """An option of a scheme's own."""
-
-    name: str  # Its name in `SchemeOptions`, in settings and in JSON
-    kind: type  # `int`, `float`, `bool`, `str` or a `StrEnum`
-    default: OptionValue  # Its value where none is given
-    help: str  # What it means, for help texts, without the mode's name
-    # What to write, for the message that refuses a value ("give a percentage from 0 to 100").
-    hint: str
-    metavar: str | None = None  # What stands for the value in help texts
-    # What is written behind the mode in place of the name (`kiter:k=3`); empty: the name, with
-    # dashes for underscores.
-    word: str = ""
-    # Whether it is an option of commands (`--registers`), for all modes that declare it.
-    shared: bool = False
-    # least, greatest: Bounds of a number, inclusive; None: none.
-    least: float | None = None
-    greatest: float | None = None
-    pattern: str = ""  # What the whole of a text has to match; empty: anything
-    default_text: str = ""  # What help texts say of the default; empty: the default itself
-    # The value where none is given behind the mode, as a function of the values of the scheme's
-    # other options; None: the default.
-    fallback: Callable[[Mapping[str, OptionValue]], OptionValue] | None = None
-
-    @property
-    def spelling(self) -> str:
-        """How it is written behind a mode, and behind the dashes of a command's option."""
-        return self.word or self.name.replace("_", "-")
-
-    def of(self, options: SchemeOptions) -> Any:
-        """Return its value in `options`: an instance of `kind`."""
-        value = options.given(self.name)
-        return self.default if value is None else value
-
-    def fits(self, value: OptionValue) -> bool:
-        """Whether a value of the right type is within the bounds; not-a-number is not."""
-        if self.pattern and not re.fullmatch(self.pattern, str(value)):
-            return False
-        above = self.least is None or self.least <= float(value)
-        return above and (self.greatest is None or float(value) <= self.greatest)
-
-
-def flag(name: str, help: str) -> SchemeOption:
-    """Return an option that is there or not."""
-    return SchemeOption(name, bool, False, help, "give true or false")
-
-
-percentage = partial(
-    SchemeOption, kind=float, hint="give a percentage from 0 to 100", least=0, greatest=100
-)
-"""Make an option that is a percentage; parameters are those of `SchemeOption`."""
-
-
-def choice(name: str, default: StrEnum, help: str, *, shared: bool = False) -> SchemeOption:
-    """Return an option whose values are those of an enum."""
-    hint = f"give one of {', '.join(type(default))}"
-    return SchemeOption(name, type(default), default, help, hint, shared=shared)
-
-
-LAYOUT = choice(
-    "layout",
-    CodeLayout.BEST,
-    "where code goes that would need a jump: after the routine, before its target, or "
-    "whichever the weights say is cheaper.",
-    shared=True,
-)
-"""For `SchemeDefinition.options` of every scheme with code on edges (BL94 6.3)."""
-
-REGISTERS = choice(
-    "registers",
-    RegisterUse.LIVENESS,
-    "registers that code may take unsaved: dead ones, caller-saved ones that the routine "
-    "never names, none, two taken from the program, which keeps their values in memory (qpt and "
-    "qpt2), or dead ones and, where none is, the routine's least used local, spilled.",
-    shared=True,
-)
-"""For `SchemeDefinition.options` and `registers` of schemes that leave the choice to the user."""
-
-
-def registers_of_paths(options: SchemeOptions) -> RegisterUse:
-    """Return the registers of schemes whose state is in path registers, which steal none."""
-    use: RegisterUse = REGISTERS.of(options)
-    if use is RegisterUse.STOLEN:
-        raise UsageError(
-            "--registers stolen: only qpt and qpt2 steal registers: give liveness or spilled"
-        )
-    return use
-
-
-PER_VERTEX = flag(
-    "per_vertex", "the path limit is each block's, not the routine's, as EPP 5.3 has it."
-)
-"""For `SchemeDefinition.options` of schemes that cut edges as `paths.truncated_dag` does."""
 
 
 def plain(value: OptionValue) -> OptionValue:
@@ -261,8 +157,7 @@ class SchemeDefinition(Struct, frozen=True, kw_only=True):
     collects: ProfileKind | Callable[[Mapping[str, object]], ProfileKind] = ProfileKind.EDGES
     # The planner; None for a mode that instruments nothing.
     plan: Callable[[PlanOrder], Plan] | None
-    reads: tuple[str, ...] = ()  # Common options that the planner reads: some of `PLANNING`
-    options: tuple[SchemeOption, ...] = ()  # Options of its own
+    options: type[Options] = Options  # The structure of its options
     # The kind of profile of the routine that planning needs, EDGES or PATHS; None: it needs none.
     guided: ProfileKind | None = None
     # Whether a routine's plan depends on the whole program's edge profile, too: on
@@ -279,10 +174,6 @@ class SchemeDefinition(Struct, frozen=True, kw_only=True):
         lambda options, routines: ()
     )
     losses: tuple[Loss, ...] = ()  # What it can lose
-    # Which registers its code may take without saving them, of the options.
-    registers: Callable[[SchemeOptions], RegisterUse] = lambda options: RegisterUse.LIVENESS
-    # How many instructions of the run give the edge profile that guides it, of the options; 0: all.
-    beginning: Callable[[SchemeOptions], int] = lambda options: 0
     # What shares the state that its code keeps. Words and buffers are the program's.
     scope: StateScope = StateScope.ACTIVATION
     # Whether its counters depend on the order of what different routines execute: as guards do
@@ -296,6 +187,11 @@ class SchemeDefinition(Struct, frozen=True, kw_only=True):
     # Whether what it reads of its counters is an estimate of what was executed, and not exact: it
     # is not compared with the run.
     estimates: bool = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Common options that the planner reads: some of `options.PLANNING`."""
+        return self.options.reads
 
     def collected(self, options: Mapping[str, object] = MappingProxyType({})) -> ProfileKind:
         """Return the kind of the profile that it collects under a measurement's options."""

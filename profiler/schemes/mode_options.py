@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
+from types import SimpleNamespace
+from typing import Any
 
 from msgspec import Struct
 
@@ -11,7 +13,8 @@ from simprof.profiler.profiles.profile import Option
 from simprof.profiler.request.likeness import alike
 from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
+from simprof.profiler.schemes.definition import SchemeDefinition
+from simprof.profiler.schemes.options import SchemeOption
 from simprof.simulator.errors import UsageError
 
 # One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
@@ -47,7 +50,7 @@ class ModeSetting(Struct, frozen=True):
     def setting(self, shared: SchemeOptions) -> Setting:
         """Return it with the values of shared options; UsageError if it cannot have one of them."""
         options = shared.having(**dict(self.own))
-        registry.definition(self.mode).registers(options)  # before the program runs
+        _ = registry.definition(self.mode).options(options).register_use  # before the program runs
         return Setting(self.name, self.mode, options)
 
 
@@ -78,7 +81,7 @@ branching, first
 
 
 def given_options(
-    mode: str, words: Iterable[str], declared: Iterable[SchemeOption]
+    mode: str, words: Iterable[str], declared: Iterable[SchemeOption[Any]]
 ) -> dict[str, OptionValue]:
     """Read the options that stand behind a mode (`cold=20`, `cold-always`), of those declared;
     UsageError if one is not among them, is given twice, or has a value that it cannot have.
@@ -103,12 +106,12 @@ def given_options(
     return given
 
 
-def _usual(option: SchemeOption, values: Mapping[str, OptionValue]) -> OptionValue:
-    return option.default if option.fallback is None else option.fallback(values)
+def _usual(option: SchemeOption[Any], values: Mapping[str, OptionValue]) -> Any:
+    return option.default if option.implied is None else option.implied(SimpleNamespace(**values))
 
 
 def completed(
-    declared: Sequence[SchemeOption], given: Mapping[str, OptionValue]
+    declared: Sequence[SchemeOption[Any]], given: Mapping[str, OptionValue]
 ) -> dict[str, OptionValue]:
     """Return the values of all declared options: those given, and what follows from them."""
     values = {option.name: given.get(option.name, option.default) for option in declared}
@@ -117,7 +120,7 @@ def completed(
 
 def setting_text(
     mode: str,
-    declared: Iterable[SchemeOption],
+    declared: Iterable[SchemeOption[Any]],
     values: Mapping[str, OptionValue],
     asked: Collection[str] = (),
 ) -> str:
@@ -137,7 +140,7 @@ def setting_text(
 def measured_setting(mode: str, options: Mapping[str, Option]) -> str:
     """Return a mode with the options of a measurement, as headings show it: `kiter:k=3`."""
     scheme = registry.find(mode)
-    declared = () if scheme is None else scheme.options
+    declared = () if scheme is None else scheme.options.declared
     # Old profiles lack options that were declared later.
     given = {
         option.name: value
@@ -147,9 +150,9 @@ def measured_setting(mode: str, options: Mapping[str, Option]) -> str:
     return setting_text(mode, declared, completed(declared, given))
 
 
-def own_options(scheme: SchemeDefinition) -> tuple[SchemeOption, ...]:
+def own_options(scheme: SchemeDefinition) -> tuple[SchemeOption[Any], ...]:
     """Return the options that stand behind a mode."""
-    return tuple(option for option in scheme.options if not option.shared)
+    return tuple(option for option in scheme.options.declared if not option.shared)
 
 
 def shown_options(mode: str, options: Mapping[str, Option]) -> dict[str, Option]:
@@ -157,7 +160,7 @@ def shown_options(mode: str, options: Mapping[str, Option]) -> dict[str, Option]
     the names that stand behind a mode (`kiter:k=3`).
     """
     scheme = registry.find(mode)
-    declared = () if scheme is None else scheme.options
+    declared = () if scheme is None else scheme.options.declared
     words = {each.name: each.name if each.shared else each.spelling for each in declared}
     foreign = {option.name for option in registry.options()} - words.keys()
     return {words.get(name, name): value for name, value in options.items() if name not in foreign}
@@ -176,12 +179,12 @@ def setting_object(
     }
 
 
-def shared_options() -> tuple[SchemeOption, ...]:
+def shared_options() -> tuple[SchemeOption[Any], ...]:
     """Return the options of schemes that commands have themselves."""
     return tuple(option for option in registry.options() if option.shared)
 
 
-def checked(option: SchemeOption, value: object, what: str) -> OptionValue:
+def checked(option: SchemeOption[Any], value: object, what: str) -> OptionValue:
     """Return an option's value, text as on the command line; UsageError that `what` cannot be."""
     try:
         converted = _converted(option.kind, value)
@@ -227,7 +230,7 @@ def no_mode(word: str, known: Iterable[str]) -> str:
     return f"unknown mode {word!r}: choose from {', '.join(names)}"
 
 
-def _no_option(mode: str, word: str, known: Mapping[str, SchemeOption]) -> str:
+def _no_option(mode: str, word: str, known: Mapping[str, SchemeOption[Any]]) -> str:
     if not word:
         return f"{mode} has an empty option: write {mode}{BEFORE_OPTION}OPTION=VALUE"
     what = f"{mode} has no option {word!r}"
@@ -257,7 +260,7 @@ def own_options_text(mode: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _written(option: SchemeOption) -> str:
+def _written(option: SchemeOption[Any]) -> str:
     """Return how an option is written, with a word for its value."""
     if option.kind is bool:
         return option.spelling

@@ -17,13 +17,12 @@ from msgspec.structs import replace
 
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.definition import (
-    PLANNING,
     PlanOrder,
     ProfileKind,
     SchemeDefinition,
-    SchemeOption,
     StateScope,
 )
+from simprof.profiler.schemes.options import PLANNING, Options, SchemeOption
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Declared = Mapping[str, SchemeOption[Any]]  # Options by name
 
 # What a mode may be called: lists of modes and settings have commas and brackets.
 NAME = re.compile(r"[a-z][a-z0-9-]*")
@@ -90,7 +91,7 @@ def distribution_of(entry: EntryPoint) -> str:
     return f"distribution {entry.dist.name} {entry.dist.version}"
 
 
-def load(entry: EntryPoint, taken: Mapping[str, SchemeOption]) -> SchemeDefinition | BrokenScheme:
+def load(entry: EntryPoint, taken: Declared) -> SchemeDefinition | BrokenScheme:
     """Load the scheme of an entry point, which is named as its mode; `taken` are options of other
     schemes by name, which may be declared again.
     """
@@ -111,9 +112,7 @@ def _words(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _faults(
-    entry: EntryPoint, definition: object, taken: Mapping[str, SchemeOption]
-) -> Iterator[str]:
+def _faults(entry: EntryPoint, definition: object, taken: Declared) -> Iterator[str]:
     """Yield what is wrong with a definition."""
     if lacking := [n for n in SchemeDefinition.__struct_fields__ if not hasattr(definition, n)]:
         yield f"lacks {', '.join(lacking)} in {entry.value}"
@@ -129,25 +128,25 @@ def _faults(
     if wrong := [name for name, kind in _TYPES.items() if not isinstance(values[name], kind)]:
         yield f"has a value of a wrong type as {', '.join(wrong)}"
         return
+    if not issubclass(values["options"], Options):
+        yield "has options that are no Options"
+        return
     if set(definition.reads) - set(PLANNING):
         yield f"reads other options than {', '.join(PLANNING)}"
-    for option in definition.options:
+    for option in definition.options.declared:
         yield from _option_faults(option, taken)
 
 
-def _option_faults(option: SchemeOption, taken: Mapping[str, SchemeOption]) -> Iterator[str]:
-    if not isinstance(option, SchemeOption) or not OPTION_NAME.fullmatch(option.name):
+def _option_faults(option: SchemeOption[Any], taken: Declared) -> Iterator[str]:
+    if not OPTION_NAME.fullmatch(option.name):
         yield f"has an option that is none: {option!r}"
         return
     if taken.get(option.name, option) != option:
         yield f"declares option {option.name}, which another scheme has"
     if option.name in RESERVED:
         yield f"declares option {option.name}, which simprof has"
-    kinds = (int, float, bool, str)
-    if not (isinstance(option.kind, type) and issubclass(option.kind, kinds)):
+    if not issubclass(option.kind, (int, float, bool, str)):
         yield f"declares option {option.name} of a kind that options cannot have"
-    elif type(option.default) is not option.kind:
-        yield f"declares option {option.name} with a default of another kind"
 
 
 # Field of a definition -> types that its value may have.
@@ -155,8 +154,7 @@ _TYPES: Mapping[str, Any] = {
     "description": str,
     "collects": ProfileKind | Callable,
     "plan": Callable | None,
-    "reads": tuple,
-    "options": tuple,
+    "options": type,
     "guided": ProfileKind | None,
     "judged_by": str | None,
     "code": Callable,

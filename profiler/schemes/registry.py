@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.bittrace import BITTRACE, FIFO
 from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from simprof.profiler.schemes.definition import (
-    LAYOUT,
     PlanOrder,
     ProfileKind,
     SchemeDefinition,
-    SchemeOption,
     StateScope,
 )
 from simprof.profiler.schemes.kblpp import KBLPP
 from simprof.profiler.schemes.kiter import KITER
+from simprof.profiler.schemes.options import LAYOUT, SchemeOption
 from simprof.profiler.schemes.others import (
     BrokenScheme,
     distribution_of,
@@ -77,7 +76,7 @@ def schemes() -> Mapping[str, SchemeDefinition | BrokenScheme]:
     """Return all schemes by mode: simprof's own, then others by name."""
     known: dict[str, SchemeDefinition | BrokenScheme] = {own.mode: own for own in OWN}
     owners = dict.fromkeys(known, "simprof")
-    taken = {option.name: option for own in OWN for option in own.options}
+    taken = {option.name: option for own in OWN for option in own.options.declared}
     for entry in _entries():
         source = distribution_of(entry)
         if entry.name in known:
@@ -89,7 +88,7 @@ def schemes() -> Mapping[str, SchemeDefinition | BrokenScheme]:
         scheme = load(entry, taken)
         known[entry.name] = scheme
         if isinstance(scheme, SchemeDefinition):
-            taken |= {option.name: option for option in scheme.options}
+            taken |= {option.name: option for option in scheme.options.declared}
     return MappingProxyType(known)
 
 
@@ -194,15 +193,15 @@ def definition(mode: str) -> SchemeDefinition:
     return scheme
 
 
-def options() -> tuple[SchemeOption, ...]:
+def options() -> tuple[SchemeOption[Any], ...]:
     """Return the options that schemes declare, each once."""
-    named = {option.name: option for scheme in definitions() for option in scheme.options}
+    named = {option.name: option for scheme in definitions() for option in scheme.options.declared}
     return tuple(named.values())
 
 
-def users(option: SchemeOption) -> tuple[str, ...]:
+def users(option: SchemeOption[Any]) -> tuple[str, ...]:
     """Return the modes that read a scheme's option."""
-    return tuple(scheme.mode for scheme in definitions() if option in scheme.options)
+    return tuple(scheme.mode for scheme in definitions() if option in scheme.options.declared)
 
 
 def guided_by(mode: str) -> ProfileKind | None:
@@ -217,7 +216,7 @@ def needs_unit_flow(mode: str) -> bool:
 
 def beginning(mode: str, options: SchemeOptions) -> int:
     """How many of the run's first instructions give the edge profile of a guided mode; 0: all."""
-    return definition(mode).beginning(options)
+    return definition(mode).options(options).beginning
 
 
 @cache
@@ -232,7 +231,7 @@ def pricer(mode: str, options: SchemeOptions) -> Pricer:
     """Return what generates and prices the code of one program's routines under a mode."""
     from simprof.profiler.code.pricing import Pricer
 
-    registers = definition(mode).registers(options)
+    registers = definition(mode).options(options).register_use
     return Pricer(partial(generators, mode), registers, LAYOUT.of(options))
 
 

@@ -39,7 +39,8 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import source_of
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
+from simprof.profiler.schemes.definition import SchemeDefinition, plain
+from simprof.profiler.schemes.options import SchemeOption
 from simprof.profiler.session.counters import Counters, ReadCounters, RoutineEvents, collect_events
 from simprof.profiler.session.execution import ProgramExecution, Unattributed
 from simprof.profiler.session.memory import BinaryMemory
@@ -283,7 +284,7 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
     )
 
 
-def _own_value(option: SchemeOption, value: Any) -> Any:
+def _own_value(option: SchemeOption[Any], value: Any) -> Any:
     """Return the value of a scheme's own option; raises ValueError if it cannot be one."""
     fits = True
     if issubclass(option.kind, StrEnum):

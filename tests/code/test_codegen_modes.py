@@ -86,7 +86,7 @@ def check(
     crossings = crossings_of(lab, edges)
     planned = make_plan(lab.cfg, mode, options, None, crossings, paths_of(lab, walks(lab, edges)))
     plan, rule = planned.plan, LayoutRule(code_layout, planned.weights)
-    registers = definition(mode).registers(options)
+    registers = definition(mode).options(options).register_use
     generated, layout, state, executed = lab.run_plan(plan, registers, rule)
     lab.check_same_result(base[0], state)
     counters = execute(lab.cfg, plan, [ExecutedWalk(walk) for walk in walks(lab, edges)])

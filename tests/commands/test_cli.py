@@ -28,11 +28,11 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.kiter import ITERATIONS
+from simprof.profiler.schemes.kiter import Options as KiterOptions
 from simprof.profiler.schemes.mode_options import own_options
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import planned_modes
-from simprof.profiler.schemes.tpp import COLD, LOOP
+from simprof.profiler.schemes.tpp import Options as TppOptions
 from simprof.simulator.errors import ProgramFileError, SimulatorError
 from simprof.simulator.stopping import Stopped
 from tests.support.cli import FakeSession, simprof
@@ -148,9 +148,8 @@ def test_compare_takes_a_mode_with_several_sets_of_options(session: FakeSession)
     simprof("compare", "a.elf", "--mode", given, "--mode", "kiter:k=3")
     names = [setting.name for setting in session.settings]
     assert names == ["tpp", "tpp:cold=1:loop=1", "tpp:loop=15.5", "kiter:k=3"]
-    chosen = [
-        tuple(option.of(s.options) for option in (COLD, LOOP, ITERATIONS)) for s in session.settings
-    ]
+    options = TppOptions.cold, TppOptions.loop, KiterOptions.iterations
+    chosen = [tuple(option.of(s.options) for option in options) for s in session.settings]
     assert chosen == [(5, 15, 2), (1, 1, 2), (5, 15.5, 2), (5, 15, 3)]
 
 

@@ -335,6 +335,7 @@ def test_the_page_shows_what_is_printed(simprof: Simprof, tmp_path: Path) -> Non
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 
 DEFINED = """from simprof.profiler.schemes.definition import *
+from simprof.profiler.schemes.options import *
 from simprof.profiler.schemes.registry import PP
 """
 BROKEN = {
@@ -345,7 +346,7 @@ BROKEN = {
     ),
     "reading": (
         DEFINED + "SCHEME = SchemeDefinition(mode='reading', description='', plan=None, "
-        "reads=('cold',))",
+        "options=type('Reading', (Options,), {'reads': ('cold',)}))",
         "reads other options than path_limit, weights, table",
     ),
     "a_b": (
@@ -354,12 +355,12 @@ BROKEN = {
     ),
     "clashing": (
         DEFINED + "SCHEME = SchemeDefinition(mode='clashing', description='', plan=None, "
-        "options=(SchemeOption('cold', int, 3, 'mine', 'x'),))",
+        "options=type('Clashing', (Options,), {'cold': SchemeOption(3, 'mine', 'x')}))",
         "declares option cold, which another scheme has",
     ),
     "taking": (
         DEFINED + "SCHEME = SchemeDefinition(mode='taking', description='', plan=None, "
-        "options=(SchemeOption('timeout', int, 3, 'mine', 'x'),))",
+        "options=type('Taking', (Options,), {'timeout': SchemeOption(3, 'mine', 'x')}))",
         "declares option timeout, which simprof has",
     ),
     "raising": ("raise RuntimeError('no\\nluck')", "cannot be imported (RuntimeError: no luck)"),

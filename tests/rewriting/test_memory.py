@@ -78,7 +78,7 @@ def play(
     space, scheme = CounterSpace(), definition(mode)
     codes = {number: placed(scheme, made, space.place(made.plan)) for number in (0, 1)}
     prepare(lab.bench, program_memory(codes))
-    generated = lab.instrumented(made.plan, codes[1].layout, scheme.registers(options))
+    generated = lab.instrumented(made.plan, codes[1].layout, scheme.options(options).register_use)
     lab.execute(Rewriter(lab.items, lab.cfg, lab.context, generated).rewrite())
     counted = execute(lab.cfg, made.plan, [ExecutedWalk(walk) for walk in walks(lab, edges)])
     return codes, counted

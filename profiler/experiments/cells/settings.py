@@ -26,7 +26,6 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import SchemeOption
 from simprof.profiler.schemes.mode_options import (
     BEFORE_OPTION,
     checked,
@@ -36,6 +35,7 @@ from simprof.profiler.schemes.mode_options import (
     read,
     setting_text,
 )
+from simprof.profiler.schemes.options import Options, SchemeOption, choice, flag
 from simprof.simulator.errors import UsageError
 
 
@@ -58,28 +58,23 @@ class GuideChoice(StrEnum):
     TRAIN = "train"  # that of a run with the benchmark's input to learn from
 
 
-def _common(name: str, kind: type, default: Any, hint: str, **limits: Any) -> SchemeOption:
-    return SchemeOption(name=name, kind=kind, default=default, help="", hint=hint, **limits)
+class CellOptions(Options):
+    """What a cell has beside the options of its scheme."""
+
+    path_limit = SchemeOption(
+        DEFAULT_PATH_LIMIT, "", "give a whole number above 0", least=1, greatest=1 << 62
+    )
+    weights = SchemeOption(
+        WeightChoice(Weights.HEURISTIC), "", f"give one of {', '.join(WeightChoice.names)}"
+    )
+    table = choice(TableChoice.AUTO, "")
+    guide = choice(GuideChoice.OWN, "")
+    user_only = flag("")
+    exclude = SchemeOption("", "", "give patterns of routine names with | between them")
 
 
-_COMMON = (
-    _common(
-        "path_limit",
-        int,
-        DEFAULT_PATH_LIMIT,
-        "give a whole number above 0",
-        least=1,
-        greatest=1 << 62,
-    ),
-    _common(
-        "weights", WeightChoice, Weights.HEURISTIC, f"give one of {', '.join(WeightChoice.names)}"
-    ),
-    _common("table", TableChoice, TableChoice.AUTO, f"give one of {', '.join(TableChoice)}"),
-    _common("guide", GuideChoice, GuideChoice.OWN, f"give one of {', '.join(GuideChoice)}"),
-    _common("user_only", bool, False, "give true or false"),
-)
 # The last of all: its value may hold what stands between options, as "exclude=std::*" does.
-_EXCLUDE = _common("exclude", str, "", "give patterns of routine names with | between them")
+*_COMMON, _EXCLUDE = CellOptions.declared
 # Options that say which routines are profiled: every mode reads them.
 SELECTING = ("user_only", "exclude")
 
@@ -87,13 +82,13 @@ BETWEEN_PATTERNS = "|"
 
 
 @cache
-def cell_options() -> Mapping[str, SchemeOption]:
+def cell_options() -> Mapping[str, SchemeOption[Any]]:
     """Return the options that cells can have, by name: common ones, then those of schemes."""
     declared = (*_COMMON, *registry.options(), _EXCLUDE)
     return MappingProxyType({option.name: option for option in declared})
 
 
-def word_of(option: SchemeOption) -> str:
+def word_of(option: SchemeOption[Any]) -> str:
     """Return what grid files and columns of results files call an option: the word that stands
     behind a mode, with underscores (`k`, `cold_always`).
     """
@@ -101,25 +96,25 @@ def word_of(option: SchemeOption) -> str:
 
 
 @cache
-def option_words() -> Mapping[str, tuple[SchemeOption, ...]]:
+def option_words() -> Mapping[str, tuple[SchemeOption[Any], ...]]:
     """Return the options of each word: `k` is one of `kiter` and another of `fifo`."""
-    words: dict[str, tuple[SchemeOption, ...]] = {}
+    words: dict[str, tuple[SchemeOption[Any], ...]] = {}
     for option in cell_options().values():
         words[word_of(option)] = (*words.get(word_of(option), ()), option)
     return MappingProxyType(words)
 
 
-def _meant(word: str) -> tuple[SchemeOption, ...]:
+def _meant(word: str) -> tuple[SchemeOption[Any], ...]:
     if word not in option_words():
         known = ", ".join(option_words())
         raise UsageError(f"{word!r} is no option of a setting: use {known}")
     return option_words()[word]
 
 
-def reads(mode: str) -> tuple[SchemeOption, ...]:
+def reads(mode: str) -> tuple[SchemeOption[Any], ...]:
     """Return the options that a mode reads, of those that a cell can have (`cell_options`)."""
     scheme = registry.definition(mode)
-    names = {*scheme.reads, *SELECTING, *(option.name for option in scheme.options)}
+    names = {*scheme.reads, *SELECTING, *(option.name for option in scheme.options.declared)}
     if scheme.guided:
         names.add("guide")
     return tuple(option for name, option in cell_options().items() if name in names)
@@ -286,7 +281,7 @@ def _of_mode(mode: str, given: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _given(of: str, text: str, declared: Iterable[SchemeOption]) -> dict[str, OptionValue]:
+def _given(of: str, text: str, declared: Iterable[SchemeOption[Any]]) -> dict[str, OptionValue]:
     words, last, patterns = f"{BEFORE_OPTION}{text}".partition(f"{BEFORE_OPTION}exclude=")
     given = given_options(of, words.split(BEFORE_OPTION)[1:], declared)
     return {**given, "exclude": patterns} if last else given

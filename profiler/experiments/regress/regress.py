@@ -160,7 +160,7 @@ def describe(setting: Setting, directory: Path) -> Facts:
     values: dict[str, object] = {name: common[name] for name in scheme.reads}
     if scheme.guided:
         values["edge_profile"] = options.edge_profile
-    values |= {option.name: option.of(options) for option in scheme.options}
+    values |= {option.name: option.of(options) for option in scheme.options.declared}
     for name, value in values.items():
         if isinstance(value, Path):
             facts[name] = f"file {relative(value, directory)}"

@@ -4,42 +4,50 @@ from __future__ import annotations
 
 from simprof import schemes as s
 
-MERGED = s.flag(
-    "merged",
-    "set the register where the first outcome is known, and count where the last is, as pp does "
-    "(EPP 3.4).",
-)
 
-BRANCHES = s.SchemeOption(
-    name="branches",
-    kind=int,
-    default=8,
-    help="branches of a window.",
-    hint="give a whole number from 1 to 60",
-    metavar="N",
-    word="k",
-    least=1,
-    greatest=60,
-)
+class Options(s.VertexLimitOptions):
+    """The options of `bittrace`."""
+
+    merged = s.flag(
+        "set the register where the first outcome is known, and count where the last is, as pp "
+        "does (EPP 3.4)."
+    )
+
+
+class FifoOptions(s.EdgeOptions):
+    """The options of `fifo`."""
+
+    reads = ("weights",)
+    branches = s.SchemeOption(
+        8,
+        "branches of a window.",
+        "give a whole number from 1 to 60",
+        metavar="N",
+        word="k",
+        least=1,
+        greatest=60,
+    )
 
 
 def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 
+    chosen = Options(order.options)
     return plan_bittrace(
         order.cfg,
         weights=order.weights,
         path_limit=order.options.path_limit,
-        per_vertex=s.PER_VERTEX.of(order.options),
+        per_vertex=chosen.per_vertex,
         table=order.table,
-        merged=MERGED.of(order.options),
+        merged=chosen.merged,
     )
 
 
 def _plan_fifo(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.bittrace.fifo import plan_fifo
 
-    return plan_fifo(order.cfg, branches=BRANCHES.of(order.options), weights=order.weights)
+    branches = FifoOptions(order.options).branches
+    return plan_fifo(order.cfg, branches=branches, weights=order.weights)
 
 
 def _code() -> s.SchemeCode:
@@ -53,9 +61,7 @@ BITTRACE = s.SchemeDefinition(
     description="acyclic paths, named by their branch outcomes (Ball and Larus 1996, section 2)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    reads=s.PLANNING,
-    options=(MERGED, s.PER_VERTEX, s.REGISTERS, s.LAYOUT),
-    registers=s.registers_of_paths,
+    options=Options,
     code=_code,
 )
 FIFO = s.SchemeDefinition(
@@ -64,8 +70,7 @@ FIFO = s.SchemeDefinition(
     "section 2)",
     collects=s.ProfileKind.WINDOWS,
     plan=_plan_fifo,
-    reads=("weights",),
-    options=(BRANCHES, s.LAYOUT),
+    options=FifoOptions,
     code=_code,
     losses=(
         s.Loss(

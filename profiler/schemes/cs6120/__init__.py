@@ -5,6 +5,12 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
+class WeightedOptions(s.EdgeOptions):
+    """The options of `calls-optimal`."""
+
+    reads = ("weights",)
+
+
 def _plan(order: s.PlanOrder, mode: str) -> s.Plan:
     from simprof.profiler.schemes.cs6120 import planner
 
@@ -25,13 +31,13 @@ NAIVE = s.SchemeDefinition(
     mode="naive",
     description="edges, a counter on every one",
     plan=lambda order: _plan(order, "naive"),
-    options=(s.LAYOUT,),
+    options=s.EdgeOptions,
 )
 CALLS = s.SchemeDefinition(
     mode="calls",
     description="edges, two logging calls on every one (CS6120)",
     plan=lambda order: _plan(order, "calls"),
-    options=(s.LAYOUT,),
+    options=s.EdgeOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
 )
@@ -39,8 +45,7 @@ CALLS_OPTIMAL = s.SchemeDefinition(
     mode="calls-optimal",
     description="edges, two logging calls on every chord of a spanning tree (CS6120)",
     plan=lambda order: _plan(order, "calls-optimal"),
-    options=(s.LAYOUT,),
-    reads=("weights",),
+    options=WeightedOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
 )

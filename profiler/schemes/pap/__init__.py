@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from simprof import schemes as s
 
-BITS = s.SchemeOption(
-    name="walk_bits",
-    kind=int,
-    default=12,
-    help="bits of the number that a walk makes before it is written; more in routines whose blocks "
-    "have very many ways in.",
-    hint="give a number from 6 to 20",
-    metavar="N",
-    word="bits",
-    least=6,
-    greatest=20,
-)
+
+class Options(s.PathOptions):
+    """The options of `pap`."""
+
+    reads = ("weights",)
+    walk_bits = s.SchemeOption(
+        12,
+        "bits of the number that a walk makes before it is written; more in routines whose blocks "
+        "have very many ways in.",
+        "give a number from 6 to 20",
+        metavar="N",
+        word="bits",
+        least=6,
+        greatest=20,
+    )
 
 
 def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.pap.planner import plan_pap
 
-    return plan_pap(order.cfg, bits=BITS.of(order.options), weights=order.weights)
+    bits = Options(order.options).walk_bits
+    return plan_pap(order.cfg, bits=bits, weights=order.weights)
 
 
 def _code() -> s.SchemeCode:
@@ -35,9 +39,7 @@ PAP = s.SchemeDefinition(
     description="a trace of all walks, from the ways into blocks (after Li, Wang and Leung 2012)",
     collects=s.ProfileKind.EDGES,
     plan=_plan,
-    reads=("weights",),
-    options=(BITS, s.REGISTERS, s.LAYOUT),
-    registers=s.registers_of_paths,
+    options=Options,
     code=_code,
     scope=s.StateScope.PROGRAM,
     writes_paths=True,

@@ -15,9 +15,11 @@ class RootEdge(StrEnum):
     CHEAPER = "cheaper"  # of both, the one whose code executes less by the weights
 
 
-EXIT_ENTRY = s.choice(
-    "exit_entry",
-    RootEdge.TREE,
-    "where the edge EXIT -> ENTRY is: in the spanning tree, a chord counted in EXIT, or "
-    "where the code executes less by the weights.",
-)
+class Options(s.VertexLimitOptions):
+    """The options of `pp`."""
+
+    exit_entry = s.choice(
+        RootEdge.TREE,
+        "where the edge EXIT -> ENTRY is: in the spanning tree, a chord counted in EXIT, or "
+        "where the code executes less by the weights.",
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simprof import schemes as s
-from simprof.profiler.schemes.qpt.options import BLOCKS, PLACEMENT, VertexPlacement
+from simprof.profiler.schemes.qpt.options import EdgeOptions, VertexOptions, VertexPlacement
 
 
 def _plan(order: s.PlanOrder, placement: VertexPlacement) -> s.Plan:
     from simprof.profiler.schemes.qpt.planner import make_plan
 
-    return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
+    return make_plan(order.cfg, placement, EdgeOptions(order.options).blocks, order.weights)
 
 
 def _code() -> s.SchemeCode:
@@ -29,18 +29,14 @@ QPT2 = s.SchemeDefinition(
     mode="qpt2",
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
     plan=lambda order: _plan(order, VertexPlacement.EDGE),
-    reads=("weights",),
-    options=(BLOCKS, s.REGISTERS, s.LAYOUT),
+    options=EdgeOptions,
     code=_code,
-    registers=s.REGISTERS.of,
 )
 QPT = s.SchemeDefinition(
     mode="qpt",
     description="blocks (Ball and Larus 1994, section 3)",
     collects=_collects,
-    plan=lambda order: _plan(order, PLACEMENT.of(order.options)),
-    reads=("weights",),
-    options=(PLACEMENT, BLOCKS, s.REGISTERS, s.LAYOUT),
+    plan=lambda order: _plan(order, VertexOptions(order.options).placement),
+    options=VertexOptions,
     code=_code,
-    registers=s.REGISTERS.of,
 )

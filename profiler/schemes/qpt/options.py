@@ -25,10 +25,18 @@ class BlockBasis(StrEnum):
     FOLDED = "folded"  # these, and the slot of an annulled branch is part of its edge
 
 
-PLACEMENT = s.choice("placement", VertexPlacement.REDUNDANT, "where the counters are.")
-BLOCKS = s.choice(
-    "blocks",
-    BlockBasis.SPLIT,
-    "blocks that end at calls and delay slots, straight-line splits merged, or also slots of "
-    "annulled branches folded into their edges.",
-)
+class EdgeOptions(s.RegisterOptions):
+    """The options of `qpt2`."""
+
+    reads = ("weights",)
+    blocks = s.choice(
+        BlockBasis.SPLIT,
+        "blocks that end at calls and delay slots, straight-line splits merged, or also slots of "
+        "annulled branches folded into their edges.",
+    )
+
+
+class VertexOptions(EdgeOptions):
+    """The options of `qpt`."""
+
+    placement = s.choice(VertexPlacement.REDUNDANT, "where the counters are.")

@@ -7,20 +7,21 @@ from __future__ import annotations
 from functools import cache
 
 from simprof import schemes as s
-from simprof.profiler.schemes.sampling.options import DUPLICATED, INTERVAL, SAMPLES, STRIDE, TICK
+from simprof.profiler.schemes.sampling.options import BurstOptions, Options
 
 
 def _plan_sampled(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.sampling.planner import plan_sampled
 
-    return plan_sampled(order, INTERVAL.of(order.options), DUPLICATED.of(order.options))
+    chosen = Options(order.options)
+    return plan_sampled(order, chosen.interval, chosen.duplicated)
 
 
 def _plan_pep(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.sampling.planner import plan_pep
 
-    numbers = (option.of(order.options) for option in (TICK, SAMPLES, STRIDE))
-    return plan_pep(order, *numbers)
+    chosen = BurstOptions(order.options)
+    return plan_pep(order, chosen.tick, chosen.samples, chosen.stride)
 
 
 @cache
@@ -32,21 +33,12 @@ def _code() -> s.SchemeCode:
     )
 
 
-def _registers(options: s.SchemeOptions) -> s.RegisterUse:
-    use = s.registers_of_paths(options)
-    if use is s.RegisterUse.SPILLED and DUPLICATED.of(options):
-        raise s.UsageError("--registers spilled: not with two copies of a routine: give liveness")
-    return use
-
-
 SAMPLED = s.SchemeDefinition(
     mode="sampled",
     description="acyclic paths, one of every so many (after Arnold and Ryder 2001)",
     collects=s.ProfileKind.PATHS,
     plan=_plan_sampled,
-    reads=s.PLANNING,
-    options=(INTERVAL, DUPLICATED, s.REGISTERS, s.LAYOUT),
-    registers=_registers,
+    options=Options,
     code=_code,
     scope=s.StateScope.PROGRAM,
     depends_on_order=True,
@@ -58,9 +50,7 @@ PEP = s.SchemeDefinition(
     "McKinley 2005)",
     collects=s.ProfileKind.PATHS,
     plan=_plan_pep,
-    reads=s.PLANNING,
-    options=(TICK, SAMPLES, STRIDE, s.REGISTERS, s.LAYOUT),
-    registers=s.registers_of_paths,
+    options=BurstOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
     depends_on_order=True,

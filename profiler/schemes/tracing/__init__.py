@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from simprof import schemes as s
 
-ADDRESSES = s.flag(
-    "addresses",
-    "the addresses of data, too, in a file of their own, less those that follow from others of "
-    "the same block (programs only, and not in `instrument`).",
-)
+
+class Options(s.EdgeOptions):
+    """The options of traces."""
+
+    reads = ("weights",)
+    addresses = s.flag(
+        "the addresses of data, too, in a file of their own, less those that follow from others of "
+        "the same block (programs only, and not in `instrument`)."
+    )
 
 
 def _plan(order: s.PlanOrder, mode: str) -> s.Plan:
@@ -21,7 +25,7 @@ def _plan(order: s.PlanOrder, mode: str) -> s.Plan:
         plan = planner.plan_blocks(cfg, weights=weights)
     else:
         plan = planner.plan_outcomes(cfg, packed=mode == "bits", weights=weights)
-    return planner.with_addresses(plan) if ADDRESSES.of(order.options) else plan
+    return planner.with_addresses(plan) if Options(order.options).addresses else plan
 
 
 def _code() -> s.SchemeCode:
@@ -36,8 +40,7 @@ def _trace(mode: str, what: str) -> s.SchemeDefinition:
         description=f"a trace of {what}",
         collects=s.ProfileKind.TRACE,
         plan=lambda order: _plan(order, mode),
-        reads=("weights",),
-        options=(ADDRESSES, s.LAYOUT),
+        options=Options,
         code=_code,
         scope=s.StateScope.PROGRAM,
     )

@@ -5,6 +5,12 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
+class Options(s.PathOptions):
+    """The options of `wpp`."""
+
+    reads = ("path_limit", "weights")
+
+
 def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.wpp.planner import plan_wpp
 
@@ -22,9 +28,7 @@ WPP = s.SchemeDefinition(
     description="acyclic paths, in the order in which they are executed (after Larus 1999)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    reads=("path_limit", "weights"),
-    options=(s.REGISTERS, s.LAYOUT),
-    registers=s.registers_of_paths,
+    options=Options,
     code=_code,
     scope=s.StateScope.PROGRAM,
     orders_paths=True,

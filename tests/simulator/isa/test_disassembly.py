@@ -100,7 +100,7 @@ def test_generated_code_assembles_to_its_words(
             continue
         options = SchemeOptions()
         planner = Planner(Setting(mode, mode, options), saved_profiles(recovered.program.sha256))
-        pricer = Pricer(registry.generators(mode), scheme.registers(options))
+        pricer = Pricer(registry.generators(mode), scheme.options(options).register_use)
         for number, cfg in enumerate(recovered.routines):
             plan = planner.make(cfg)
             code = pricer.code(cfg, plan.plan, plan.weights, contexts.of(number))
