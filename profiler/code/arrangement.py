@@ -13,7 +13,7 @@ from functools import cached_property
 
 from msgspec import Struct, field
 
-from simprof.profiler.code.body_costs import body_cost, needs_of
+from simprof.profiler.code.body_costs import needs_of, snippet_cost
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.layout import STACK_REGISTERS, CounterLayout
@@ -165,7 +165,7 @@ class _Arranger:
             for number, each in enumerate(found):
                 if each.base == number:
                     actions, site = (WriteAddress(*each[:2]),), context.before(block, each.at)
-                    cost = body_cost(actions, access, site)
+                    cost = snippet_cost(actions, access, site)
                     yield (block, number), BlockCodePlace(block, each.at, site, actions, cost)
 
     def _access(
@@ -255,8 +255,8 @@ class _Arranger:
             coded += [(place.site, place.actions) for place in places.values()]
         return any(
             site.frame.depth == 1
-            and body_cost(actions, arranged.access, site).cost
-            > body_cost(actions, arranged.access, _without(site, LOCALS)).cost
+            and snippet_cost(actions, arranged.access, site).cost
+            > snippet_cost(actions, arranged.access, _without(site, LOCALS)).cost
             for site, actions in coded
         )
 

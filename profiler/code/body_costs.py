@@ -29,39 +29,36 @@ from simprof.simulator.isa.effects import CC
 PLACES = 1 << 14
 
 
-class BodyCost(NamedTuple):
-    """What a `Body` costs, without its instructions."""
+class SnippetCost(NamedTuple):
+    """What the code of a place costs, without its instructions."""
 
     size: int  # Number of instructions
-    # cost, taken_costs, open_end: See `Body`.
+    # cost, taken_costs: See `Body`, or `codegen.Snippet`, which may have a jump besides.
     cost: int
     taken_costs: tuple[int, ...]
-    open_end: bool
-    is_pinned: bool  # Whether the last instruction cannot move into a delay slot (`Body.is_pinned`)
 
 
-def measured(body: Body) -> BodyCost:
+def measured(body: Body) -> SnippetCost:
     """Return what a body costs."""
-    size = len(body.instructions)
-    return BodyCost(size, body.cost, body.taken_costs, body.open_end, body.is_pinned)
+    return SnippetCost(len(body.instructions), body.cost, body.taken_costs)
 
 
 class ShapeCosts(Struct):
     """Code of one shape: what it needs, and its costs by kind of place and by place."""
 
     needed: Needs
-    by_class: dict[Hashable, BodyCost] = field(default_factory=dict)
-    by_place: dict[tuple[int, int, int, int, int], BodyCost] = field(default_factory=dict)
+    by_class: dict[Hashable, SnippetCost] = field(default_factory=dict)
+    by_place: dict[tuple[int, int, int, int, int], SnippetCost] = field(default_factory=dict)
 
 
-def body_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> BodyCost:
+def snippet_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> SnippetCost:
     """Return what `snippet_body` of the same arguments costs, which raises the same errors."""
-    return body_costs(((actions, site),), access)[0]
+    return snippet_costs(((actions, site),), access)[0]
 
 
-def body_costs(
+def snippet_costs(
     coded: Iterable[tuple[tuple[Action, ...], Site]], access: CounterAccess
-) -> list[BodyCost]:
+) -> list[SnippetCost]:
     """Return that of the code of several places."""
     generators, table, machine = access.generators, access.table, access.machine
     known, path_mask = access.known_costs, access.path_mask
@@ -93,7 +90,7 @@ def _cost_at(
     access: CounterAccess,
     site: Site,
     costs: ShapeCosts,
-) -> BodyCost:
+) -> SnippetCost:
     clobbers = effective_clobbers(costs.needed, access.machine, site)
     carried = access.context.abi.carried
     registers = _register_class(access.machine, carried, site.live, access.path_mask, clobbers)

@@ -22,7 +22,7 @@ from simprof.profiler.code.arrangement import (
     arrange_both,
     choose_registers,
 )
-from simprof.profiler.code.body_costs import body_cost, measured
+from simprof.profiler.code.body_costs import measured, snippet_cost
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.layout import CounterLayout, CounterSpace
@@ -185,7 +185,7 @@ def _generated(cfg: ControlFlowGraph, arranged: Arrangement, layout: CounterLayo
 def _body(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> Body:
     """Generate the code of a place, and see that it is what such places are priced at."""
     body = snippet_body(actions, access, site)
-    if measured(body) != body_cost(actions, access, site):
+    if measured(body) != snippet_cost(actions, access, site):
         kinds = ", ".join(type(action).__name__ for action in actions)
         raise AssemblyError(f"the shapes of {kinds} do not tell how much code they are")
     return body

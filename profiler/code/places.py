@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from simprof.profiler.code.body_costs import BodyCost, body_cost, body_costs, needs_of
+from simprof.profiler.code.body_costs import SnippetCost, needs_of, snippet_cost, snippet_costs
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.snippet_parts import (
@@ -211,7 +211,7 @@ class BlockCodePlace(NamedTuple):
     position: int
     site: Site
     actions: tuple[Action, ...]
-    cost: BodyCost
+    cost: SnippetCost
 
 
 def fold_slot_blocks(
@@ -281,11 +281,11 @@ def _cheapest(
     context = access.context
     sites = (context.free_site,) if context.analysis is None else context.sites(block)
     at, *others = positions
-    least, cost = body_costs(((actions, context.free_site), (actions, sites[at])), access)
+    least, cost = snippet_costs(((actions, context.free_site), (actions, sites[at])), access)
     for position in others:
         if cost.cost <= least.cost:
             break
-        other = body_cost(actions, access, sites[position])
+        other = snippet_cost(actions, access, sites[position])
         if other.cost < cost.cost:
             at, cost = position, other
     return BlockCodePlace(block, at, sites[at], actions, cost)

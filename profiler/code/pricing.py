@@ -1,14 +1,14 @@
 """What a scheme's code costs: generated code times executions (docs/SEMANTICS.md, "Costs").
 
-What generates code is imported when a price is made: a run whose prices are all known needs none.
+What generates code is imported when a price is made: a run under no scheme needs none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -24,7 +24,7 @@ from simprof.profiler.request.request import CodeLayout, RegisterUse
 
 if TYPE_CHECKING:
     from simprof.profiler.code.arrangement import Arrangement
-    from simprof.profiler.code.body_costs import BodyCost
+    from simprof.profiler.code.body_costs import SnippetCost
     from simprof.profiler.code.codegen import RoutineCode
     from simprof.profiler.code.context import RoutineContext
     from simprof.profiler.code.places import LayoutRule
@@ -35,14 +35,6 @@ if TYPE_CHECKING:
     _Make = Callable[
         [ControlFlowGraph, Plan, RoutineContext, CounterLayout, Generators, LayoutRule], Made
     ]
-
-
-class SnippetCost(NamedTuple):
-    """What `codegen.Snippet` costs: see there; `size` is its number of instructions."""
-
-    size: int
-    cost: int
-    taken_costs: tuple[int, ...]
 
 
 class RoutineCost(Struct, frozen=True):
@@ -75,21 +67,6 @@ class RoutineCost(Struct, frozen=True):
         size = sum(cost.size for group in self._groups for cost in group.values())
         copied = 0 if self.copy is None else self.copy.code_bytes + 4 * self.copied
         return 4 * (size + sum(self.spill_costs.values())) + copied
-
-
-class RoutinePrice(Struct, frozen=True):
-    """The code of one routine and what it executed."""
-
-    # `added` counts instructions; those inside the hashing routine, which depend on the order of
-    # events, are counted by the kernel and not among them.
-
-    code: RoutineCost | None
-    added: int
-
-    @property
-    def path_register(self) -> str | None:
-        """Where the path number lives: a register, "stack", or None."""
-        return None if self.code is None else self.code.path_register
 
 
 class Pricer:
@@ -189,27 +166,23 @@ def routine_cost(
 
 
 def _arranged_cost(arranged: Arrangement) -> RoutineCost:
-    from simprof.profiler.code.body_costs import body_costs
+    from simprof.profiler.code.body_costs import snippet_costs
     from simprof.profiler.code.places import JUMP
 
     actions, places, jumping = arranged.actions, arranged.places, arranged.jumping
     coded = ((actions[edge], place.site) for edge, place in places.items())
-    bodies = zip(places, body_costs(coded, arranged.access), strict=True)
-    snippets = {edge: _paid(body, JUMP * (edge in jumping)) for edge, body in bodies}
+    snippets = dict(zip(places, snippet_costs(coded, arranged.access), strict=True))
+    for edge in jumping:
+        cost = snippets[edge]
+        snippets[edge] = cost._replace(size=cost.size + JUMP, cost=cost.cost + JUMP)
     return RoutineCost(
         snippets,
-        {block: _paid(place.cost) for block, place in arranged.tops.items()},
-        {block: _paid(place.cost) for block, place in arranged.ends.items()},
+        {block: place.cost for block, place in arranged.tops.items()},
+        {block: place.cost for block, place in arranged.ends.items()},
         arranged.path_register,
         arranged.spill.costs,
-        {place: _paid(placed.cost) for place, placed in arranged.addresses.items()},
+        {place: placed.cost for place, placed in arranged.addresses.items()},
     )
-
-
-@lru_cache(maxsize=1 << 12)
-def _paid(body: BodyCost, jump: int = 0) -> SnippetCost:
-    # Equal ones are one object: they are kept once.
-    return SnippetCost(body.size + jump, body.cost + jump, body.taken_costs)
 
 
 def added(

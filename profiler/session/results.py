@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from simprof.profiler.code.pricing import (
     RoutineCost,
-    RoutinePrice,
     added,
     address_sizes,
     block_costs,
@@ -74,7 +73,10 @@ class RoutineReading(Struct, frozen=True):
     # counters, reading: What the scheme's counters hold, and the profile that they give.
     counters: RoutineCounters
     reading: Reading
-    price: RoutinePrice  # What the scheme's code cost
+    code: RoutineCost | None  # What its code costs; None where it has no plan.
+    # Instructions that were executed of it; those inside the hashing routine, which depend on the
+    # order of events, are counted by the kernel and not among them.
+    added: int
     facts: GraphFacts  # What reports say of its graph, whatever the scheme
 
 
@@ -86,7 +88,8 @@ def routine_profile(
     # with_edges: Whether the counts of its edges and blocks are wanted. If not, paths still come
     # with those of loops of one block, which are on no path of `pp`.
     events = routine.events
-    cfg, price = events.cfg, routine.price.code
+    cfg, price = events.cfg, routine.code
+    register = None if price is None else price.path_register
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
     others: dict[str, Any] = {}
@@ -111,9 +114,9 @@ def routine_profile(
             block_counts=_blocks(events, price, code, of_loops) if loops else (),
         )
     return make(
-        **routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register),
+        **routine_facts(cfg, routine.facts, plan, decoder, register),
         activations=events.entered,
-        added=routine.price.added + routine.counters.hash_instructions,
+        added=routine.added + routine.counters.hash_instructions,
         instructions=events.instructions,
         path_counts=tuple(_paths(routine)),
         alias=alias,
@@ -176,7 +179,7 @@ def _edges(routine: RoutineReading, instrumented: Collection[int]) -> tuple[Edge
     events = routine.events
     cfg, counts = events.cfg, events.edges
     names, untold = cfg.names(), _untold_edges(routine)
-    added = edge_costs(routine.price.code, counts, routine.counters.taken).get
+    added = edge_costs(routine.code, counts, routine.counters.taken).get
     found = [
         EdgeCount(
             names[source],
@@ -398,13 +401,15 @@ class Measuring:
             check_shape(plan, scheme.name, reading)
         if not self._definition.estimates:
             check_reading(events, scheme.name, reading, plan)
-        price = self._price(number, plan, counters)
+        code, spent = self._price(number, plan, counters)
         ledger, tree = observation.ledger, self._tree_costs
         if ledger is not None and tree is not None:
-            spent = price.added + counters.hash_instructions
-            ledger.add_costs(tree, number, price.code, scheme.slot, spent)
+            expected = spent + counters.hash_instructions
+            ledger.add_costs(tree, number, code, scheme.slot, expected)
         facts = graph_facts(events.cfg)
-        routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
+        routine = RoutineReading(
+            self._definition, plan, events, counters, reading, code, spent, facts
+        )
         patterns = observation.invocation.selection.routines
         compared = observation.judging.compare(number, scheme, reading)
         return RoutineResult(
@@ -457,13 +462,16 @@ class Measuring:
         found = [each.edges_compared for each in self.results if each.edges_compared is not None]
         return quality(found, self._definition.mode) if found else None
 
-    def _price(self, number: int, plan: Plan | None, counters: RoutineCounters) -> RoutinePrice:
+    def _price(
+        self, number: int, plan: Plan | None, counters: RoutineCounters
+    ) -> tuple[RoutineCost | None, int]:
+        """Return what the code of a routine costs, and what was executed of it."""
         if plan is None:
-            return RoutinePrice(None, 0)  # and nothing need be known of its registers
+            return None, 0  # and nothing need be known of its registers
         events = self._observation.events[number]
         context = self._observation.contexts.of(number)
         code = self.pricer.cost(events.cfg, plan.plan, plan.weights, context)
-        return RoutinePrice(code, added(code, events.edges, events.block_counts, counters.taken))
+        return code, added(code, events.edges, events.block_counts, counters.taken)
 
     def _guide(self) -> Guide | None:
         """Return what guided the scheme."""
@@ -608,7 +616,7 @@ def _lost(routine: RoutineReading) -> dict[str, int]:
 
 def _sizes(routine: RoutineReading, is64: bool) -> dict[str, int]:
     """Return how much counters, code and trace take for one routine, by name."""
-    plan, code = routine.plan, routine.price.code
+    plan, code = routine.plan, routine.code
     if plan is None:
         return {}
     traced = dict(plan.trace_sizes(routine.events.edges))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.code.body_costs import BodyCost, body_cost, measured
+from simprof.profiler.code.body_costs import SnippetCost, measured, snippet_cost
 from simprof.profiler.code.codegen import generate
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import FrameState, Site, slots
@@ -99,7 +99,7 @@ def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> 
         found = make(actions, access, site)
     except AssemblyError:
         return "no code"
-    return found if isinstance(found, BodyCost) else measured(found)
+    return found if isinstance(found, SnippetCost) else measured(found)
 
 
 @pytest.mark.long
@@ -109,7 +109,7 @@ def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
     kinds: set[type[Action]] = set()
     for actions, access, site in cases(machine, seed):
         expected = outcome(snippet_body, actions, access, site)
-        assert outcome(body_cost, actions, access, site) == expected, (actions, access, site)
+        assert outcome(snippet_cost, actions, access, site) == expected, (actions, access, site)
         kinds.update(type(action) for action in actions if expected != "no code")
     assert kinds == {kind for mode in planned_modes() for kind in generators(mode)}
 
