@@ -45,6 +45,7 @@ FORMATS = ("text", "dot", "graphml", "json")
     metavar=options.WEIGHTS,
     help="Edge-frequency estimates that guide the code, or a saved profile.",
 )
+@options.debug_dir_option
 @options.progress_option("on a terminal")
 @modes.scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
 def cfg_command(

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 
 from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Selection
 from simprof.profiler.request.weights import BETWEEN, Weights
+from simprof.simulator.binary import debug_files
 from simprof.simulator.errors import UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -261,6 +262,25 @@ def choice_option(
     """Return an option for one of some values; `name`: the parameter that takes it."""
     kind = click.Choice(list(values))
     return click.option(flag, name, type=kind, default=default, show_default=True, help=text)
+
+
+def _search_debug_files(
+    ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]
+) -> None:
+    # Processes that measure find what they read where this one does.
+    if value:
+        os.environ[debug_files.VARIABLE] = os.pathsep.join(map(str, value))
+
+
+debug_dir_option = click.option(
+    "--debug-dir",
+    type=PATH,
+    multiple=True,
+    expose_value=False,
+    callback=_search_debug_files,
+    metavar="DIR",
+    help="Look there, too, for separate debug files, by build-id or .gnu_debuglink; repeatable.",
+)
 
 
 def json_option(text: str) -> Decorator:

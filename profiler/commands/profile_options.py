@@ -19,11 +19,15 @@ _LARGE = 1 << 19  # Bytes of a profile that takes more than a moment to read
 # A file that `simprof run -o` has written
 profile_argument = click.argument("profile", type=options.PATH, metavar="PROFILE")
 
-program_option = options.option(
-    "--program FILE",
-    "The program that ran, if it has moved.  [default: as the profile says]",
-    options.PATH,
-    name="elf",
+program_option = together(
+    options.option(
+        "--program FILE",
+        "The program that ran, if it has moved, or as it was before it was stripped.  [default: as "
+        "the profile says]",
+        options.PATH,
+        name="elf",
+    ),
+    options.debug_dir_option,
 )
 
 # Options that choose routines of a profile: `routines` and `exclude`, of globs

@@ -65,6 +65,7 @@ _RUN = [
         f"[default: {DEFAULT_SYSROOT}]",
         options.PATH,
     ),
+    options.debug_dir_option,
     options.env_option("the program, which inherits none"),
     options.option(
         "--argv0 NAME",

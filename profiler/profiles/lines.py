@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -39,7 +39,7 @@ from simprof.profiler.profiles.code_counts import Branch, CodeCounts, code_count
 from simprof.profiler.profiles.profile import EdgeCount, RunMeasurement
 from simprof.profiler.profiles.unwound import Exceptions
 from simprof.profiler.request.library_sources import is_library_source
-from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.demangling import base_names, spellings
 from simprof.simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
 from simprof.simulator.binary.program import Program, Range, SourceLine, Symbol
 from simprof.simulator.isa.decode import NOP, TransferKind, decode_transfers
@@ -356,6 +356,15 @@ class ProfiledCode:
         self._is_all = not (self._wanted or self._unwanted or self._own_only)
 
     @cached_property
+    def _bases(self) -> Set[str]:
+        """The patterns that no symbol matches: they may be names without the scopes of C++."""
+        left = {*self._wanted, *self._unwanted}
+        for symbol in self._program.symbols:
+            names = spellings(symbol.name)
+            left -= {each for each in left if _matches(names, (each,))}
+        return left
+
+    @cached_property
     def _places(self) -> CodeRanges:
         names: dict[int, list[Symbol]] = defaultdict(list)
         for symbol in self._program.symbols:
@@ -368,7 +377,8 @@ class ProfiledCode:
         )
 
     def _takes(self, address: int, symbols: Iterable[Symbol]) -> bool:
-        names = {text for symbol in symbols for text in (symbol.name, demangle(symbol.name))}
+        names = {text for symbol in symbols for text in spellings(symbol.name)}
+        names |= self._bases & {base for symbol in symbols for base in base_names(symbol.name)}
         if (self._wanted and not _matches(names, self._wanted)) or _matches(names, self._unwanted):
             return False
         line = self._program.lines.find(address)

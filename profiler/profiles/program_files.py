@@ -7,10 +7,11 @@ from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.simulator.binary.dynamic import load_linked
-from simprof.simulator.binary.program import Program
+from simprof.simulator.binary.program import Program, Range
 from simprof.simulator.errors import SimulatorError, UsageError
 
 LARGEST_SOURCE = 64 << 20  # Bytes of a source file; a larger one is not read
@@ -32,17 +33,24 @@ def find_program(
 ) -> FoundProgram:
     """Look for the program that a profile is of.
 
-    Raises UsageError if the user names a file that is not that very program, SimulatorError if that
-    file is no SPARC program, or cannot be read.
+    The user may also name one with the same code, such as that before it was stripped, which then
+    says what the lines are. Raises UsageError if it is another program, SimulatorError if that file
+    is no SPARC program, or cannot be read.
     """
     name = measurement.program.file
     if given is not None:
         program = load_linked(given, measurement.program.modules)
-        if program.sha256 != measurement.program.sha256:
-            raise UsageError(
-                f"{given} is another program than the profile is of, {name}: name that"
-            )
-        return FoundProgram(program)
+        if program.sha256 == measurement.program.sha256:
+            return FoundProgram(program)
+        ran = find_program(measurement, None, profile).program
+        if ran is not None and _has_same_code(ran, program):
+            # Its lines alone: with its symbols, routines would not be those of the profile.
+            debug = program.debug_file or program.path
+            return FoundProgram(replace(ran, lines=program.lines, debug_file=debug))
+        raise UsageError(
+            f"{given} is another program than the profile is of, {name}: name that, or one with "
+            "the same code beside it"
+        )
     places = [Path(name)] if profile is None else [Path(name), profile.parent / Path(name).name]
     note = f"{name} is not there: say where it is by --program FILE"
     for place in places:
@@ -57,6 +65,20 @@ def find_program(
             return FoundProgram(program)
         note = f"{place} has changed since it ran: say where the program is by --program FILE"
     return FoundProgram(None, note)
+
+
+def _has_same_code(ran: Program, other: Program) -> bool:
+    """Whether two files differ in what is not executed: one was stripped, as a rule."""
+    return ran.code == other.code and all(
+        _bytes(ran, span) == _bytes(other, span) for span in ran.code
+    )
+
+
+def _bytes(program: Program, span: Range) -> bytes:
+    for each in program.segments:
+        if each.address <= span.start < each.address + each.memory_size:
+            return each.data[span.start - each.address : span.end - each.address]
+    return b""
 
 
 class SourceFiles(Struct, frozen=True):

@@ -31,7 +31,7 @@ from simprof.profiler.graphs.cfg import EXIT, VertexName
 from simprof.profiler.graphs.paths import PathEnd, PathStart
 from simprof.profiler.profiles.codec import big_integers, parse_json
 from simprof.profiler.profiles.profile import BlockCount, PathCount, RoutineProfile, RunMeasurement
-from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.demangling import demangle, split_module
 from simprof.simulator.binary.program import SourceLine
 
 Cell = int | float | str | bool | None  # What a file has in one place of a table
@@ -376,7 +376,7 @@ def _source_cells(line: SourceLine | None) -> tuple[str | None, int | None]:
 
 def _routine_cells(measurement: RunMeasurement, routine: RoutineProfile) -> Row:
     # Names of a library's routines begin with its name; no program without libraries has such.
-    module = routine.name.rpartition(":")[0] if measurement.program.modules else ""
+    module = split_module(routine.name)[0] if measurement.program.modules else ""
     return demangle(routine.name), routine.name, module or None, routine.address
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def to_bytes(recovered: ProgramGraphs) -> bytes:
     addresses["irregular"] = list(reasons)
     arrays: dict[str, Any] = {name: getattr(graphs, name) for name in _COLUMNS}
     arrays |= {name: np.array(each, np.int64) for name, each in addresses.items()}
-    arrays["program"], arrays["names"] = _text([recovered.program.sha256]), _text(graphs.names)
+    arrays["program"], arrays["names"] = _text(_identity(recovered.program)), _text(graphs.names)
     arrays["reasons"] = _text(reasons.values())
     file = io.BytesIO()
     for name in _KINDS:
@@ -77,7 +78,7 @@ def _made(
 ) -> ProgramGraphs | None:
     if any(arrays[name].dtype != kind or arrays[name].ndim != 1 for name, kind in _KINDS.items()):
         return None
-    if _texts(arrays["program"]) != (program.sha256,):
+    if _texts(arrays["program"]) != _identity(program):
         return None
     columns: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
     graphs = PackedGraphs(_texts(arrays["names"]), **columns)
@@ -93,6 +94,13 @@ def _made(
         call_aliases=frozenset(aliases),
         irregular=tuple(zip(irregular, _texts(arrays["reasons"]), strict=True)),
     )
+
+
+def _identity(program: Program) -> tuple[str, ...]:
+    """Return what the graphs depend on: the file, and the symbols that a debug file has."""
+    if program.debug_file is None:
+        return (program.sha256,)
+    return program.sha256, sha256(program.debug_file.read_bytes()).hexdigest()
 
 
 def _text(words: Iterable[str]) -> NDArray[np.uint8]:

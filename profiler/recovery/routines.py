@@ -97,7 +97,7 @@ class RoutineMap:
             return owner
         address = self._code.address(index)
         module = module_of(self._program, address) if self._program.modules else None
-        unnamed = f"sub_{address:x}" if module is None else f"{module}:sub_{address:x}"
+        unnamed = f"sub_{address:x}" if module is None else f"{module.name}+{module.offset:#x}"
         return self._add(Routine(self._names.get(address) or unnamed, index, 0))
 
     def is_covered(self, owner: int) -> bool:

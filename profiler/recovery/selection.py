@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from fnmatch import fnmatchcase
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -12,7 +12,7 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.likeness import alike
 from simprof.profiler.request.request import Selection
-from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.demangling import base_names, demangle, spellings
 from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 
@@ -23,8 +23,8 @@ SHORTEST_PART = 3  # Letters of a word that is looked for within names
 
 # A routine can be selected by any symbol at its address. A graph keeps one of them (`routines`);
 # the C library knows `malloc` as `__libc_malloc`, too. A C++ function is also known by its
-# declaration, as reports show it, and one of a library, such as `libc.so.6:puts`, by its name
-# alone.
+# declaration, as reports show it, by its name alone and, where no routine has that name otherwise,
+# without its scopes; one of a library, such as `libc.so.6:puts`, without that.
 class RoutineNames:
     """All names of the routines of a program."""
 
@@ -38,20 +38,37 @@ class RoutineNames:
         """Return the names of a routine: its own, then the others in alphabetical order."""
         return (name, *sorted(self._symbols.get(address, set()) - {name, ""}))
 
-    def match(self, cfg: ControlFlowGraph, patterns: Iterable[str]) -> str | None:
-        """Return the first name of a routine that any glob pattern matches, None without one."""
+    def match(
+        self, cfg: ControlFlowGraph, patterns: Iterable[str], bases: Set[str] = frozenset()
+    ) -> str | None:
+        """Return the first name of a routine that any glob pattern matches, None without one.
+
+        `bases`: those patterns that are names of C++ functions without their scopes.
+        """
         wanted = tuple(patterns)
         if not wanted:
             return None  # most runs select nothing: then no name is looked up or demangled
         for name in self.of(cfg.name, cfg.address):
             if any(fnmatchcase(text, each) for text in self.forms(name) for each in wanted):
                 return name
+            if bases and not bases.isdisjoint(wanted) and not bases.isdisjoint(base_names(name)):
+                return name
         return None
+
+    def bases(self, routines: Iterable[ControlFlowGraph], patterns: Iterable[str]) -> Set[str]:
+        """Return the patterns that match no routine, but are names without scopes of some."""
+        routines = tuple(routines)
+        left = {each for each in patterns if not any(self.match(r, [each]) for r in routines)}
+        if not left:
+            return frozenset()
+        names = (name for each in routines for name in self.of(each.name, each.address))
+        return left & {base for name in names for base in base_names(name)}
 
     def named(self, graphs: PackedGraphs, wanted: str) -> list[int]:
         """Return the numbers of routines that have a name: their whole name, else any other."""
-        forms: list[int] = []
         whole: list[int] = []
+        forms: list[int] = []
+        bases: list[int] = []
         routines = zip(graphs.names, graphs.addresses.tolist(), strict=True)
         for number, (name, address) in enumerate(routines):
             names = self.of(name, address)
@@ -59,12 +76,13 @@ class RoutineNames:
                 whole.append(number)
             elif any(wanted in self.forms(each) for each in names):
                 forms.append(number)
-        return whole or forms
+            elif any(wanted in base_names(each) for each in names):
+                bases.append(number)
+        return whole or forms or bases
 
     def forms(self, name: str) -> tuple[str, ...]:
         """Return the ways to write a symbol's name: without its module, too, and demangled."""
-        bare = name.rpartition(":")[2] if self._has_modules else name
-        return tuple(dict.fromkeys((name, demangle(name), bare, demangle(bare))))
+        return spellings(name, has_modules=self._has_modules)
 
     def like(self, graphs: PackedGraphs, word: str) -> list[str]:
         """Return the names of routines that a name or pattern which none has may stand for."""
@@ -72,7 +90,7 @@ class RoutineNames:
 
     def alias(self, cfg: ControlFlowGraph, patterns: Sequence[str]) -> str | None:
         """Return the name that selects a routine, None where that is its own."""
-        name = self.match(cfg, patterns)
+        name = self.match(cfg, patterns, frozenset(patterns))
         return None if name == cfg.name else name
 
 
@@ -103,8 +121,10 @@ class SelectedRoutines:
         self._selection = selection
         self._lines = recovered.program.lines
         self._names = RoutineNames(recovered.program)
+        patterns = (*selection.routines, *selection.exclude)
+        self._bases = self._names.bases(recovered.routines, patterns) if patterns else frozenset()
         if not selection.tolerant:
-            self._check_patterns(recovered, (*selection.routines, *selection.exclude))
+            self._check_patterns(recovered, patterns)
         if selection.is_all:
             return
         if selection.user_only and not any(
@@ -124,8 +144,8 @@ class SelectedRoutines:
         """Whether a routine is among those selected."""
         wanted, unwanted = self._selection.routines, self._selection.exclude
         return (
-            (not wanted or self._names.match(cfg, wanted) is not None)
-            and self._names.match(cfg, unwanted) is None
+            (not wanted or self._names.match(cfg, wanted, self._bases) is not None)
+            and self._names.match(cfg, unwanted, self._bases) is None
             and (not self._selection.user_only or self.is_own(cfg))
         )
 
@@ -145,7 +165,9 @@ class SelectedRoutines:
 
     def _check_patterns(self, recovered: ProgramGraphs, patterns: Iterable[str]) -> None:
         for pattern in patterns:
-            known = any(self._names.match(cfg, [pattern]) for cfg in recovered.routines)
+            known = pattern in self._bases or any(
+                self._names.match(cfg, [pattern]) for cfg in recovered.routines
+            )
             if not known and not pattern.startswith(UNKNOWN_CODE):
                 meant = did_you_mean(self._names.like(recovered.arrays, pattern))
                 raise UsageError(

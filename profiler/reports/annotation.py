@@ -40,7 +40,7 @@ from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.profiles.tables import Cell
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, plural, visible
-from simprof.profiler.reports.listings import matches, names_of
+from simprof.profiler.reports.listings import is_called, names_of
 from simprof.profiler.reports.run_json import measurement_head
 from simprof.simulator.binary.demangling import demangle
 from simprof.simulator.binary.program import SourceLine
@@ -135,8 +135,11 @@ class Annotator:
         `target`: A name or glob: of routines, or of a source file (its path, or the end of it).
         `as_code`: Whether code is shown, or source, as far as lines are known.
         """
-        named = [(names_of(code.profile), code) for code in self._counts.routines]
-        routines = [code for names, code in named if matches(names, (target,)) or target in names]
+        routines = [
+            code
+            for code in self._counts.routines
+            if is_called(code.profile, (target,)) or target in names_of(code.profile)
+        ]
         files = [file for file in self._counts.files if _is_file(file, target)]
         if not routines and not files:
             raise UsageError(

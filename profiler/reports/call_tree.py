@@ -21,7 +21,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import brief, percent, plural, readable
-from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.demangling import base_names, demangle, spellings
 from simprof.simulator.errors import UsageError
 
 # What executes less than one part in so many of the routine's instructions, of those added too, is
@@ -114,16 +114,15 @@ def followed(tree: CallTree, follow: str | None) -> CallTree:
 def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
     """Return the routine of a tree that has a name, None if none has.
 
-    One of a library (`libc.so.6:puts`) also has the name without the library.
+    One of a library (`libc.so.6:puts`) also has the name without the library, a C++ function that
+    without types and scopes.
     """
     for each in tree.routines:
         if wanted in (each.name, demangle(each.name)):
             return each
-    for each in tree.routines:
-        _, of_module, bare = each.name.rpartition(":")
-        if of_module and wanted in (bare, demangle(bare)):
-            return each
-    return None
+    other = (each for each in tree.routines if wanted in spellings(each.name))
+    bases = (each for each in tree.routines if wanted in base_names(each.name))
+    return next(other, None) or next(bases, None)
 
 
 def inclusive(measurement: RunMeasurement, tree: CallTree, top: int) -> layout.Table:

@@ -6,7 +6,7 @@ The table for people has some of the columns, under titles of their own; CSV and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePath
@@ -34,7 +34,7 @@ from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.hot_tables import with_mark
 from simprof.profiler.reports.run_json import measurement_head
 from simprof.profiler.reports.run_text import helper_note, program_text
-from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.demangling import MANGLED, base_names, spellings
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 
@@ -79,9 +79,8 @@ class RowChoice(Struct, frozen=True):
 
     def takes_routine(self, routine: RoutineProfile) -> bool:
         """Whether a routine is wanted."""
-        names = names_of(routine)
-        wanted = not self.routines or matches(names, self.routines)
-        return wanted and not matches(names, self.exclude)
+        wanted = not self.routines or is_called(routine, self.routines)
+        return wanted and not is_called(routine, self.exclude)
 
     def takes_lines(self, lines: Iterable[SourceLine]) -> bool:
         """Whether code of these lines is wanted."""
@@ -91,8 +90,12 @@ class RowChoice(Struct, frozen=True):
 
 def names_of(routine: RoutineProfile) -> set[str]:
     """Return the names by which a routine is asked for: of a module's also those without it."""
-    symbols = {routine.name, routine.name.rpartition(":")[2], routine.alias or routine.name}
-    return symbols | {demangle(name) for name in symbols}
+    return {*spellings(routine.name), *spellings(routine.alias or routine.name)}
+
+
+def is_called(routine: RoutineProfile, globs: Collection[str]) -> bool:
+    """Whether a pattern matches a name of a routine, or is one without the scopes of C++."""
+    return matches(names_of(routine), globs) or not base_names(routine.name).isdisjoint(globs)
 
 
 def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
@@ -167,9 +170,11 @@ def field_name(subject: str, column: str) -> str | None:
 def check_matches(measurement: RunMeasurement, choice: RowChoice) -> None:
     """Check that every pattern for routines and files matches one; UsageError if one does not."""
     names = {name for routine in measurement.routines for name in names_of(routine)}
+    bases = {base for routine in measurement.routines for base in base_names(routine.name)}
     for pattern in choice.routines:
-        if not matches(names, (pattern,)):
-            raise _no_match(f"--routine {pattern}", "routine", names, pattern)
+        if not matches(names, (pattern,)) and pattern not in bases:
+            shown = {name for name in names if not name.startswith(MANGLED)}
+            raise _no_match(f"--routine {pattern}", "routine", shown, pattern)
     files = {line.file for line in measurement.lines.values()}
     lasts = {PurePath(file).name for file in files}
     for pattern in choice.files:

@@ -35,6 +35,7 @@ from simprof.profiler.recovery.selection import UNKNOWN_CODE, RoutineNames, did_
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.request.request import ContextChoice
 from simprof.profiler.session.counters import RoutineEvents, collect_events
+from simprof.simulator.binary.demangling import base_names
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def check_followed(recovered: ProgramGraphs, name: str) -> None:
     found = [recovered.arrays.names[number] for number in names.named(recovered.arrays, name)]
     if not found:
         raise _no_such_routine(recovered, "--follow", name)
-    if not any(name in names.forms(own) for own in found):
+    if not any(name in names.forms(own) or name in base_names(own) for own in found):
         raise UsageError(f"--follow {name}: reports call that routine {found[0]}: name it so")
 
 

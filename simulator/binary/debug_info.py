@@ -41,7 +41,10 @@ def check_sections(elf: ELFFile) -> None:
     for section in elf.iter_sections():
         if not section.name.startswith(_READ):
             continue
-        if section["sh_type"] == "SHT_NOBITS":
+        # Separate debug files keep the head of what they leave to the program.
+        if section["sh_type"] == "SHT_NOBITS" and section.name.startswith(".eh_frame"):
+            left -= section["sh_size"]
+        elif section["sh_type"] == "SHT_NOBITS":
             raise ValueError(f"{section.name} has no content")
         if section.name.startswith(_OLD_COMPRESSED):
             left -= _inflated_size(section.data()[_OLD_HEAD:], left)

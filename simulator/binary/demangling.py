@@ -1,4 +1,7 @@
-"""Names of C++ functions as their authors wrote them."""
+"""Names of routines as people write them: C++ functions, and those of a program's libraries.
+
+A routine of a library is `libc.so.6:puts`, one without a symbol `libgcc_s.so.1+0xd074`.
+"""
 
 from __future__ import annotations
 
@@ -84,6 +87,57 @@ def plain_name(declaration: str) -> str:
             kept += letter
             at += 1
     return kept or declaration
+
+
+def split_module(name: str) -> tuple[str, str]:
+    """Return the library of a routine's name, "" for none, and its name there.
+
+    Examples
+    --------
+    >>> split_module("libc.so.6:puts"), split_module("libgcc_s.so.1+0xd074"), split_module("main")
+    (('libc.so.6', 'puts'), ('libgcc_s.so.1', '+0xd074'), ('', 'main'))
+    """
+    module, _, bare = name.rpartition(":")
+    at = -1 if module else name.rfind("+0x")
+    return (name[:at], name[at:]) if at > 0 else (module, bare)
+
+
+def spellings(name: str, *, has_modules: bool = True) -> tuple[str, ...]:
+    """Return the ways to write a symbol's name in a pattern, its own first, the shortest last.
+
+    They are without its library, demangled, and without types. `has_modules`: whether the program
+    has libraries.
+
+    Examples
+    --------
+    >>> spellings("libqueue.so:_ZN5queue4pushEi")[2:]
+    ('libqueue.so:queue::push', '_ZN5queue4pushEi', 'queue::push(int)', 'queue::push')
+    """
+    module, bare = split_module(name) if has_modules else ("", name)
+    whole = [name, f"{module}:{bare}"] if module else [name]
+    forms = [form for each in (*whole, bare) for form in (each, *_declared(each))]
+    return tuple(dict.fromkeys(forms))
+
+
+def _declared(name: str) -> tuple[str, ...]:
+    declaration = demangle(name)
+    return () if declaration == name else (declaration, plain_name(declaration))
+
+
+def base_names(name: str) -> frozenset[str]:
+    """Return the names of a C++ function without some of its scopes; none of another routine.
+
+    Examples
+    --------
+    >>> sorted(base_names("_ZN3app6Parser5parseEi"))
+    ['Parser::parse', 'parse']
+    """
+    _, bare = split_module(name)
+    declaration = demangle(bare)
+    if declaration == bare:
+        return frozenset()
+    scopes = plain_name(declaration).split("::")
+    return frozenset("::".join(scopes[at:]) for at in range(1, len(scopes)))
 
 
 def _closed(text: str, start: int) -> int:

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -77,11 +78,21 @@ def find_interpreter(program: Program, sysroot: Path | None) -> Path:
     )
 
 
-def module_of(program: Program, address: int) -> str | None:
-    """Return the name of the module that an address is in; None where it is the program's own."""
+class ModulePlace(NamedTuple):
+    """A place in a module: its name, and the address that its file says."""
+
+    name: str
+    offset: int
+
+
+def module_of(program: Program, address: int) -> ModulePlace | None:
+    """Return where in which module an address is; None where it is the program's own."""
     spans, names = _spans(program.modules)
-    place = bisect_right(spans, real_address(address), key=lambda each: each.start) - 1
-    return names[place] if place >= 0 and real_address(address) in spans[place] else None
+    real = real_address(address)
+    at = bisect_right(spans, real, key=lambda each: each.start) - 1
+    if at < 0 or real not in spans[at]:
+        return None
+    return ModulePlace(names[at], real - program.modules[at].bias)
 
 
 @cache

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from simprof.simulator.binary import debug_files
 from simprof.simulator.binary import elf_records as records
 from simprof.simulator.binary.elf_records import ElfImage, FileHeader, ProgramHeader, SectionHeader
 from simprof.simulator.binary.elf_symbols import named_registers, stub_symbols
@@ -170,8 +171,10 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
     if given_bias is None and not any(entry in span for span in (*code, *late_code)):
         code, late_code = _code_ranges((), segments, bias, headers_end)
     unwinding = _section_named(b".eh_frame", image, bias)
-    tables = _symbol_tables(image)
-    found = {each for table in tables for each in _table_symbols(image, *table, segments, bias)}
+    debug_file, debug = _separate(path, image)
+    symbolic = image if debug is None or _has_symbols(image) else debug
+    tables = _symbol_tables(symbolic)
+    found = {each for table in tables for each in _table_symbols(symbolic, *table, segments, bias)}
     symbols = tuple(
         Symbol(name, address, size, binding, is_function)
         for address, name, binding, size, is_function in sorted(found)
@@ -203,13 +206,14 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
             for each in image.program_headers
             if each.kind == records.PT_GNU_STACK
         ),
-        lines=LineTable(partial(_read_lines, data, bias, code)),
+        lines=LineTable(partial(_read_lines, data if debug is None else debug.data, bias, code)),
+        debug_file=debug_file,
         unwinding=() if unwinding is None else (unwinding,),
         interpreter=interpreter,
         platform=platform,
         named_registers=frozenset().union(
             *(
-                named_registers(image.formats, image.content(table), image.content(names))
+                named_registers(symbolic.formats, symbolic.content(table), symbolic.content(names))
                 for table, names in tables
             )
         ),
@@ -398,6 +402,24 @@ def _within(spans: Sequence[Range], first: int, start: int, end: int) -> Iterato
         if span.start >= end:
             return
         yield _words(max(span.start, start), min(span.end, end))
+
+
+def _separate(path: Path, image: ElfImage) -> tuple[Path | None, ElfImage | None]:
+    """Return the debug file of a program without lines, and what it says; None where it has them.
+
+    A file that cannot be used is none: the program can be.
+    """
+    if b"debug_line" in image.data or (place := debug_files.find(path, image)) is None:
+        return None, None
+    try:
+        debug = _read_header(_read_file(place))
+    except _Refusal:
+        return None, None
+    return place, debug
+
+
+def _has_symbols(image: ElfImage) -> bool:
+    return any(section.kind == records.SHT_SYMTAB for section in image.sections)
 
 
 def _symbol_tables(image: ElfImage) -> list[tuple[SectionHeader, SectionHeader]]:

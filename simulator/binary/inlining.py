@@ -51,7 +51,7 @@ def read_inlining(program: Program) -> Inlining:
     for part in program.parts or (program,):
         # Damaged DWARF raises a dozen kinds in pyelftools; what precedes the damage is kept.
         with suppress(Exception):
-            for found in _read(part.path.read_bytes(), part.load_bias):
+            for found in _read((part.debug_file or part.path).read_bytes(), part.load_bias):
                 if isinstance(found, Range):
                     optimised.append(found)
                 else:

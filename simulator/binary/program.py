@@ -167,6 +167,7 @@ class Program(Struct, frozen=True):
     program_header_count: int = 0
     stack_executable: bool = False
     lines: LineTable = field(default_factory=LineTable)
+    debug_file: Path | None = None  # where its lines are, if not in its own file
     unwinding: tuple[Range, ...] = ()  # its tables for unwinding the stack (`.eh_frame`)
     interpreter: str | None = None  # of a dynamically linked program
     # Its own file and that of the interpreter, with which it starts. Once it is linked

@@ -57,7 +57,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("commands", "options", "own"),
     [
-        ([run_command, compare_command], RunOptions, {"mode", "jobs", "sort"}),
+        ([run_command, compare_command], RunOptions, {"mode", "jobs", "sort", "debug_dir"}),
         ([explain_command], GraphOptions, {"mode"}),
     ],
 )

@@ -103,6 +103,35 @@ def test_patterns_are_combined(recovered: ProgramGraphs) -> None:
     assert taken(recovered, Selection(("m*", "sub_1"), ("main", "sub_2"))) == without
 
 
+@pytest.mark.toolchain
+def test_cpp_functions_have_names_without_types_and_scopes(
+    compile_c: Callable[..., Path],
+) -> None:
+    source = """
+    namespace app {
+    struct Parser { __attribute__((noinline)) int parse(int x) { return 2 * x; } };
+    template<class T> __attribute__((noinline)) T sum(T x) { return x + 1; }
+    }
+    extern "C" __attribute__((noinline)) int text(int x) { return 3 * x; }
+    namespace app { __attribute__((noinline)) int text(int x) { return 4 * x; } }
+    int main(int n, char **) {
+        return app::Parser().parse(n) + app::sum<long>(n) + text(n) + app::text(n);
+    }
+    """
+    recovered = recover(elf.load(compile_c(source, ("-O1",), language="c++")))
+    parse, total = "_ZN3app6Parser5parseEi", "_ZN3app3sumIlEET_S1_"
+    for name in ("parse", "Parser::parse", "app::Parser::parse", "app::P*"):
+        assert taken(recovered, Selection((name,))) == [parse]
+    assert taken(recovered, Selection(("app::sum",))) == taken(recovered, Selection(("sum",)))
+    assert taken(recovered, Selection(("sum",))) == [total]
+    # a whole name comes before one without scopes, and patterns are of whole names
+    assert taken(recovered, Selection(("text",))) == ["text"]
+    assert parse not in taken(recovered, Selection(("p*",)))
+    assert parse not in taken(recovered, Selection(exclude=("parse",)))
+    numbers = RoutineNames(recovered.program).named(recovered.arrays, "parse")
+    assert [recovered.arrays.names[each] for each in numbers] == [parse]
+
+
 def test_a_pattern_that_matches_nothing(recovered: ProgramGraphs) -> None:
     for selection in (Selection(("nosuch",)), Selection(exclude=("nosuch",))):
         with pytest.raises(UsageError, match="no routine matches 'nosuch'"):

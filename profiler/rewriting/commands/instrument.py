@@ -84,6 +84,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 @options.timeout_option("Give up after so much time in the run.")
 @options.json_option("Write what was done as JSON; - is stdout.")
 @options.report_option()
+@options.debug_dir_option
 @options.progress_option("if stderr is a terminal")
 @click.pass_context
 def instrument_command(

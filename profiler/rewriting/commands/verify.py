@@ -87,6 +87,7 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     "--argv0", metavar="NAME", help="The program's name for itself, argv[0].  [default: its file's]"
 )
 @options.jobs_option("schemes")
+@options.debug_dir_option
 @options.progress_option("if stderr is a terminal")
 @options.timeout_option("Give up after so much time in one run.")
 def verify_command(

@@ -52,7 +52,9 @@ def test_a_linked_program_begins_with_its_interpreter(program: Program) -> None:
     assert module is not None
     linked = link(program, [module], [(own.late_code[0].start, (1, 2))])
     assert linked.entry == elf.load_part(interpreter.path, BASE).entry
-    assert module_of(linked, linked.entry) == "ld-linux.so.2"
+    place = module_of(linked, linked.entry)
+    assert place is not None and place.name == "ld-linux.so.2"
+    assert place.offset + linked.modules[0].bias == linked.entry
     assert module_of(linked, own.entry) is None
     names = {symbol.name for symbol in linked.symbols}
     assert "main" in names and "ld-linux.so.2:plt0" in names and "plt0.unbound" in names
