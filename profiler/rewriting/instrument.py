@@ -43,13 +43,16 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.rewriting.calls import acts_on_signals
 from simprof.profiler.rewriting.draft import CallPlaces
-from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, header
+from simprof.profiler.rewriting.elsewhere.counter_file import (
+    CountedPaths,
+    Counts,
+    FileRegion,
+    InstrumentedProgram,
+    Recipe,
+)
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
 from simprof.profiler.rewriting.elsewhere.recipe import (
     CopiedCalls,
-    Counts,
-    PathsByRoutine,
-    PlanRecipe,
     counts_of,
     option_fields,
     paths_of,
@@ -84,6 +87,7 @@ from simprof.profiler.session.scheme_runs import (
     saved_profiles,
 )
 from simprof.profiler.session.session import observe
+from simprof.profiler.trace.format import discovery_fields
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simprof.simulator.binary.program import Platform, Program
@@ -163,9 +167,9 @@ class Order(Struct, frozen=True):
     plan: Callable[[int], Plan | None]
     first: Sequence[int] = ()  # Routines whose counters come first
     # edge_counts, path_counts, weights: Those that guide plans, by routine number
-    # (`recipe.PlanRecipe`).
+    # (`counter_file.Recipe`).
     edge_counts: Counts = field(default_factory=dict)
-    path_counts: PathsByRoutine = field(default_factory=dict)
+    path_counts: CountedPaths = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
     unit_flow: int | None = None  # What guides plans beside them (`PlanOrder.unit_flow`)
 
@@ -310,16 +314,18 @@ def _header(
     left: tuple[int, ...],
 ) -> bytes:
     program, setting = order.basis.recovered.program, order.setting
-    recipe = PlanRecipe(
+    return Recipe(
+        program=InstrumentedProgram(str(program.path), program.sha256, program.machine),
         mode=setting.mode,
-        options=setting.options,
-        discoveries=order.basis.discoveries,
+        options=option_fields(setting.options),
+        regions=tuple(regions),
+        discoveries=discovery_fields(order.basis.discoveries),
         routines=tuple(plans),
         edge_counts=order.edge_counts,
         path_counts=order.path_counts,
         weights=order.weights,
         unit_flow=order.unit_flow,
-        copies=copies,
+        copies=tuple(sorted(copies.items())),
         # only the code told how many words the path registers need beside the stack
         words={
             number: plan.layout.words
@@ -327,16 +333,8 @@ def _header(
             if plan.layout.words != max(plan.plan.registers - STACK_REGISTERS, 0)
         },
         left=left,
-    )
-    return header(
-        file=str(program.path),
-        sha256=program.sha256,
-        machine=program.machine,
-        mode=setting.mode,
-        options=option_fields(setting.options),
-        regions=regions,
-        more=recipe.fields(),
-    )
+        trace=registry.definition(setting.mode).code().stream is not None,
+    ).header()
 
 
 def _room(program: Program, front: Sequence[Item], rest: int) -> int:

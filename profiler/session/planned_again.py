@@ -31,8 +31,7 @@ from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import chosen_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, Planner, saved_profiles
-from simprof.profiler.trace.format import read_discoveries
-from simprof.simulator.binary.dynamic import load_linked
+from simprof.profiler.trace.format import graphs_again
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
@@ -156,15 +155,16 @@ def recover_again(
 
     Raises UsageError if what the profile says of the run cannot be.
     """
-    try:
-        known = read_discoveries(measurement.discoveries or {})
-    except ValueError as error:
-        raise UsageError(f"the profile is damaged in its discoveries ({error})") from None
-    if known.modules:
-        program = load_linked(program.path, known.modules, known.earlier)
     memory = memory or BinaryMemory(program, None)
     told = partial(report_progress, progress, Phase.RECOVERING)
-    return memory.recover(known, Known(), told, program)
+    sha256, discoveries = measurement.program.sha256, measurement.discoveries or {}
+    return graphs_again(
+        "the profile",
+        program,
+        sha256,
+        discoveries,
+        lambda loaded, known: memory.recover(known, Known(), told, loaded),
+    )
 
 
 def _numbers(recovered: ProgramGraphs) -> dict[tuple[int, str], int]:

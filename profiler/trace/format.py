@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -37,7 +37,10 @@ from simprof.profiler.profiles.codec import decode, encode, parse_json
 from simprof.profiler.profiles.output import discard
 from simprof.profiler.profiles.profile import Option
 from simprof.profiler.profiles.storage import LONGEST_HEADER, FileFormat
-from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs
+from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
+from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.simulator.binary.dynamic import load_linked
+from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import UsageError
 
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
@@ -320,12 +323,32 @@ def read_discoveries(given: Mapping[str, Any]) -> Discoveries:
     return found
 
 
-def header_discoveries(header: Mapping[str, Any], name: Path) -> Discoveries:
-    """Return the discoveries in the header of a file; UsageError if there are none."""
+def graphs_again(
+    saved: str,  # The saved file, for messages
+    program: Path | Program,  # What it is of, or where that was
+    sha256: str,  # Of that program, then
+    discoveries: Mapping[str, Any],  # What its graphs rested on, as `discovery_fields` wrote it
+    recover: Callable[[Program, Discoveries], ProgramGraphs] = recover,
+) -> ProgramGraphs:
+    """Return the graphs of the program that a trace, a counter file or a profile is of, as they
+    were.
+    """
+    # Raises UsageError or ProfileMismatchError if the program is not there, or is another one now;
+    # UsageError if the discoveries are none.
+    path = program if isinstance(program, Path) else program.path
+    if not path.is_file():
+        raise UsageError(f"{saved} is of {path}, which is not there: name it with --program")
     try:
-        return read_discoveries(header)
-    except ValueError:
-        raise UsageError(f"{name} is damaged in its header: record it again") from None
+        known = read_discoveries(discoveries)
+    except ValueError as error:
+        raise UsageError(f"{saved} is damaged in its discoveries ({error})") from None
+    if isinstance(program, Path) or known.modules:
+        program = load_linked(path, known.modules, known.earlier)
+    if program.sha256 != sha256:
+        raise ProfileMismatchError(
+            f"{saved} is of another program than {path} is now: name that with --program"
+        )
+    return recover(program, known)
 
 
 _MOST = 1 << 62  # Crossings, and bits, that no trace has

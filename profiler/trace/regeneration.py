@@ -22,8 +22,7 @@ from simprof.profiler.engine.walk import UNKNOWN, GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.tracing import TARGET_BITS, decisions, free_way
 from simprof.profiler.recovery.code_image import WordMap
-from simprof.profiler.recovery.recovery import ProgramGraphs, recover
-from simprof.profiler.request.errors import ProfileMismatchError
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.trace import regeneration_kernel as kernel
 from simprof.profiler.trace.calls import Callees, Exit
 from simprof.profiler.trace.format import (
@@ -31,13 +30,11 @@ from simprof.profiler.trace.format import (
     Trace,
     TraceEnd,
     TraceEvent,
-    TraceHeader,
     check_numbers,
-    header_discoveries,
+    graphs_again,
     load,
 )
 from simprof.profiler.trace.regeneration_kernel import Tables
-from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.errors import UsageError
 
 Array = npt.NDArray[np.int64]
@@ -374,7 +371,8 @@ def regenerate(
     # is of another program.
     trace = load(path)
     file = Path(trace.header.file) if program is None else program
-    recovered = _recover(path, trace.header, file)
+    header = trace.header
+    recovered = graphs_again(str(path), file, header.sha256, header.discoveries)
     sizes = np.array(
         [block.instructions for cfg in recovered.routines for block in cfg.blocks], np.int64
     )
@@ -394,18 +392,6 @@ def regenerate(
     result = regenerator.run()
     block, routine = _position(recovered, result.place)
     return Regenerated(trace, file, result, instructions, block, routine, check)
-
-
-def _recover(path: Path, header: TraceHeader, file: Path) -> ProgramGraphs:
-    if not file.is_file():
-        raise UsageError(f"{path} is a trace of {file}, which is not there: name it with --program")
-    discoveries = header_discoveries(header.discoveries, path)
-    loaded = load_linked(file, discoveries.modules, discoveries.earlier)
-    if loaded.sha256 != header.sha256:
-        raise ProfileMismatchError(
-            f"{path} is a trace of another program than {file} is now: name that with --program"
-        )
-    return recover(loaded, discoveries)
 
 
 def _position(recovered: ProgramGraphs, place: int) -> tuple[int | None, str | None]:

@@ -94,9 +94,8 @@ def check(
     assert read_counters(codes[1], lab.bench.read) == expected
     assert read_counters(codes[0], lab.bench.read) == untouched
     regions = program_memory(codes).dumped
-    header = cf.header(
-        file="f", sha256="0", machine=lab.machine, mode=name, options={}, regions=regions
-    )
+    program = cf.InstrumentedProgram("f", "0", lab.machine)
+    header = cf.Recipe(program=program, mode=name, options={}, regions=regions).header()
     width = 8 if lab.machine is MachineKind.SPARCV9 else 4
     content = content_of(
         header,

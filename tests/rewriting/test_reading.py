@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.rewriting.elsewhere.counter_file import merged
 from simprof.profiler.rewriting.elsewhere.reading import read_profile
-from simprof.profiler.rewriting.elsewhere.recipe import of_header
+from simprof.profiler.rewriting.elsewhere.recipe import chosen
+from simprof.profiler.trace.format import read_discoveries
 from simprof.simulator.errors import SimulatorError, UsageError
 from tests.support.reading import (
     LEAVES,
@@ -158,24 +159,25 @@ def test_another_program(words: Observed, fixture_elf: Find, tmp_path: Path) -> 
         read_profile(file, fixture_elf("loops"))
     with pytest.raises(UsageError, match=r"is not there: name it with --program$"):
         read_profile(file, tmp_path / "absent")
-    there = file.header["program"]["file"]
-    gone = {**file.header, "program": {**file.header["program"], "file": "gone"}}
-    moved = replace(file, header=gone)
+    there = file.recipe.program.file
+    gone = replace(file.recipe.program, file="gone")
+    moved = replace(file, recipe=replace(file.recipe, program=gone))
     assert read_profile(moved, Path(there)).base == read_profile(file).base
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "what"),
     [
-        {"routines": ["x"]},
-        {"routines": 3},
-        {"discoveries": {"entrys": []}},
-        {"copies": [1]},
-        {"edge_counts": []},
+        ({"routines": ["x"]}, "is damaged in its header"),
+        ({"routines": 3}, "is damaged in its header"),
+        ({"discoveries": {"entrys": []}}, "is damaged in its discoveries"),
+        ({"copies": [1]}, "is damaged in its header"),
+        ({"edge_counts": []}, "is damaged in its header"),
+        ({"options": {}}, "has options that this simprof does not understand"),
     ],
 )
-def test_a_header_that_makes_no_sense(words: Observed, changed: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match=r"^out has no header that this simprof understands"):
+def test_a_header_that_makes_no_sense(words: Observed, changed: dict[str, Any], what: str) -> None:
+    with pytest.raises(UsageError, match=f"^out {what}"):
         read_profile(words.file("naive", **changed))
 
 
@@ -187,6 +189,6 @@ def test_other_plans_than_those_of_the_program(words: Observed, routines: list[i
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_options_survive_the_header(words: Observed, name: str) -> None:
-    recipe = of_header(words.file(name))
-    assert recipe.options == SETTINGS[name]
-    assert recipe.discoveries == words.observation.discoveries
+    file = words.file(name)
+    assert chosen(file) == SETTINGS[name]
+    assert read_discoveries(file.recipe.discoveries) == words.observation.discoveries

@@ -48,7 +48,7 @@ def content_of(
     for region in regions:
         address, size = region["address"], region["size"]
         if region["kind"] == "table":
-            end = {1: 28, 2: 36, 3: 44, 4: 52}[region["words"]]
+            end = {1: 28, 2: 36, 3: 44, 4: 52}[region.get("words", 1)]
             size = int.from_bytes(read(address + end, 4), "big") - address
         parts.append(read(address, size))
     parts += [len(frames).to_bytes(4, "big"), end.to_bytes(4, "big")]
@@ -116,20 +116,23 @@ class Image:
         frames: Sequence[int] = (),
         *,
         options: Mapping[str, Any] | None = None,
-        more: Mapping[str, Any] | None = None,
+        more: Mapping[str, Any] | None = None,  # fields of the recipe
+        changed: Mapping[str, Any] | None = None,  # fields of the JSON
     ) -> bytes:
         """The counter file of this memory."""
         program, regions = self.observation.program, self.memory.dumped
-        header = cf.header(
-            file=str(program.path),
-            sha256=program.sha256,
-            machine=program.machine,
+        header = cf.Recipe(
+            program=cf.InstrumentedProgram(str(program.path), program.sha256, program.machine),
             mode=self.scheme.setting.mode,
             options=options or {},
             regions=regions,
-            more=more,
-        )
-        described = header_fields(header)["regions"]
+            **(more or {}),
+        ).header()
+        fields = header_fields(header)
+        if changed:
+            text = json.dumps(fields | dict(changed))
+            header = cf.FIRST_LINE + text.encode() + b"\n"
+        described = fields["regions"]
         width = 8 if program.is64 else 4
         return content_of(header, described, self.read, frames, width)
 

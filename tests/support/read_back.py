@@ -18,7 +18,11 @@ def run_instrumented(run: Observed, name: str, directory: Path) -> Path:
     edges = {number: events.edges for number, events in observation.events.items()}
     plans = {number: scheme.routine_plan(number) for number in observation.events}
     guides = ((n, plan.path_profile) for n, plan in plans.items() if plan is not None)
-    paths = {n: guide for n, guide in guides if guide is not None}
+    paths = {
+        n: tuple((*piece, count) for piece, count in guide.items())
+        for n, guide in guides
+        if guide is not None
+    }
     basis = Basis(observation.recovered, discoveries=observation.discoveries)
     order = Order(
         basis,

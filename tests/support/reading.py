@@ -21,11 +21,13 @@ from simprof.profiler.request.request import (
     TableChoice,
 )
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile, parse
-from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, option_fields
+from simprof.profiler.rewriting.elsewhere.recipe import option_fields
+from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session import session
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.trace.calls import Callees, Exit
+from simprof.profiler.trace.format import discovery_fields
 from tests.support.counter_images import Image
 
 Find = Callable[..., Path]
@@ -68,18 +70,17 @@ class Observed:
         image = self.image(name)
         setting = image.scheme.setting
         edges = {n: events.edges for n, events in self.observation.events.items()}
-        recipe = PlanRecipe(
-            mode=setting.mode,
-            options=setting.options,
-            discoveries=self.observation.discoveries,
-            routines=tuple(image.codes),
-            edge_counts=edges if setting.mode == "tpp" else {},
-        )
+        more = {
+            "discoveries": discovery_fields(self.observation.discoveries),
+            "routines": tuple(image.codes),
+            "edge_counts": edges if setting.mode == "tpp" else {},
+            "trace": definition(setting.mode).code().stream is not None,
+        }
         frames = changed.pop("frames", self.frames())
         words = changed.pop("words", {})
-        more = {**recipe.fields(), **changed}
         image.words |= words
-        return image.content(frames, options=option_fields(setting.options), more=more)
+        options = option_fields(setting.options)
+        return image.content(frames, options=options, more=more, changed=changed)
 
     def frames(self) -> list[int]:
         """The stack at the run's end: the calls in which activations wait."""

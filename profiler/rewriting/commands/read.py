@@ -149,10 +149,10 @@ def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
     loaded = [load(path) for path in counted]
     for file, path in zip(loaded, counted, strict=True):
         _check_writer(instrumented, path)
-        if definition(file.header["mode"]).writes_trace and chosen["subpaths"] is None:
+        if definition(file.recipe.mode).writes_trace and chosen["subpaths"] is None:
             return _make_trace(merged(loaded), path, output, program)
     whole, stream = merged(loaded), b""
-    if whole.header.get("trace"):  # its paths are in there
+    if whole.recipe.trace:  # its paths are in there
         stream = _raw_trace(counted[0])
     if chosen["subpaths"] is not None:
         return _show_subpaths(whole, stream, chosen)

@@ -26,7 +26,6 @@ import json
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from msgspec import Struct
 from simprof.profiler.code.hash_routine import MAX_WORDS, TableLayout
 from simprof.profiler.code.layout import SLOT_SIZE
 from simprof.profiler.plan.plan import POOL_START
-from simprof.profiler.profiles.codec import parse_json
+from simprof.profiler.profiles.codec import decode, encode, parse_json
 from simprof.profiler.profiles.storage import LONGEST_HEADER
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.simulator.binary.program import MachineKind
@@ -61,13 +60,19 @@ class RegionKind(StrEnum):
     POOL = "pool"  # what a scheme's run-time routine handed out (`plan.plan.Buffer.is_pool`)
 
 
-class FileRegion(Struct, frozen=True):
+class FileRegion(Struct, frozen=True, omit_defaults=True):
     """Memory whose content is in the file."""
 
     kind: RegionKind
     address: int
     size: int  # In bytes; of a hash table or a pool the room that it has.
     words: int = 1  # Of a hash table: 32-bit words of a key (see `hash_routine`).
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there can be such a region."""
+        numbers = self.address, self.size, self.size % WORD == 0, 1 <= self.words <= MAX_WORDS
+        return min(numbers[:2]) >= 0 and all(numbers[2:])
 
     @property
     def is_table(self) -> bool:
@@ -95,11 +100,62 @@ class FileRegion(Struct, frozen=True):
         return size >= first and (size - first) % step == 0
 
 
-class CounterFile(Struct, frozen=True, dict=True):
+class InstrumentedProgram(Struct, frozen=True):
+    """A program before it was instrumented."""
+
+    file: str
+    sha256: str
+    machine: MachineKind
+
+
+# Routine number -> counts by edge id; routines that were not entered may be absent.
+Counts = Mapping[int, tuple[int, ...]]
+# Routine number -> blocks and edges of the paths that guided its plan, and how often each was
+# executed
+CountedPaths = Mapping[int, tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]]
+
+
+class Recipe(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What was instrumented, and how: the header of counter files.
+
+    Graphs follow from the program's file and what was discovered beside it, plans from graphs and
+    options, and addresses of counters from the plans in their order (`layout.CounterSpace`). So a
+    reader needs no plan, only what decided them (`recipe`).
+    """
+
+    program: InstrumentedProgram
+    # mode, options: The scheme, and what shapes its plans.
+    mode: str
+    options: Mapping[str, Any]
+    regions: tuple[FileRegion, ...]  # What the program writes behind the header, in order
+    # What the graphs rest on beside the program's file (`trace.format.discovery_fields`)
+    discoveries: Mapping[str, Any] = {}
+    # Numbers of the routines that were instrumented, in the order of their counters
+    routines: tuple[int, ...] = ()
+    # edge_counts, path_counts: The profiles that guided the plans, if any did.
+    edge_counts: Counts = {}
+    path_counts: CountedPaths = {}
+    weights: Counts = {}  # The counts that edge weights were taken from, if they were
+    # How many acyclic paths the program began by the edge profile, where that guided the plans, too
+    unit_flow: int | None = None
+    copies: tuple[tuple[int, int], ...] = ()  # Addresses of a call's copy, and of the call
+    # Routine number -> words for path registers beside the stack, where only its code told how many
+    # it needs (`CounterSpace.with_words`)
+    words: Mapping[int, int] = {}
+    left: tuple[int, ...] = ()  # Those of `routines` that were left alone: they count nothing.
+    trace: bool = False  # Whether the program writes a trace, too
+
+    def header(self) -> bytes:
+        """Return the first two lines of counter files."""
+        fields = json.dumps(encode(self), separators=(",", ":"), sort_keys=True)
+        return FIRST_LINE + fields.encode() + b"\n"
+
+
+class CounterFile(Struct, frozen=True):
     """What a run of an instrumented program counted; or several runs, added up."""
 
     name: str  # Where it comes from, for messages
-    header: Mapping[str, Any]  # What is counted, and where (`header`)
+    recipe: Recipe  # What is counted, and where
     memory: Mapping[int, bytes]  # Region's address -> its bytes
     # For each run, the return addresses on the stack at its end, innermost first
     frames: tuple[tuple[int, ...], ...]
@@ -111,53 +167,12 @@ class CounterFile(Struct, frozen=True, dict=True):
         """What the trace beside it is called."""
         return self.name + TRACE_SUFFIX
 
-    @cached_property
-    def regions(self) -> tuple[FileRegion, ...]:
-        """The regions, in the file's order."""
-        return tuple(
-            FileRegion(RegionKind(r["kind"]), r["address"], r["size"], r.get("words", 1))
-            for r in self.header["regions"]
-        )
-
     def read(self, address: int, size: int) -> bytes:
         """Return memory of the run's end; UsageError if it is not in the file."""
         for base, data in self.memory.items():
             if base <= address and address + size <= base + len(data):
                 return data[address - base : address - base + size]
         raise UsageError(f"{self.name} does not have the {size} bytes at {address:#x}")
-
-
-def header(
-    *,
-    # file, sha256, machine: The program, before it was instrumented
-    file: str,
-    sha256: str,
-    machine: MachineKind,
-    # mode, options: The scheme, and what shapes its plans
-    mode: str,
-    options: Mapping[str, Any],
-    # What the program writes behind these lines, in order
-    regions: Sequence[FileRegion],
-    # What else a reader needs, by name
-    more: Mapping[str, Any] | None = None,
-) -> bytes:
-    """Return the first two lines of a program's counter files."""
-    fields = {
-        "program": {"file": file, "sha256": sha256, "machine": str(machine)},
-        "mode": mode,
-        "options": dict(options),
-        "regions": [
-            {
-                "kind": str(region.kind),
-                "address": region.address,
-                "size": region.size,
-                **({"words": region.words} if region.is_table else {}),
-            }
-            for region in regions
-        ],
-        **(more or {}),
-    }
-    return FIRST_LINE + json.dumps(fields, separators=(",", ":"), sort_keys=True).encode() + b"\n"
 
 
 def load(path: Path) -> CounterFile:
@@ -173,11 +188,10 @@ def load(path: Path) -> CounterFile:
 
 def parse(data: bytes, name: str = "the counter file") -> CounterFile:
     """Return what the content of a counter file says; `name` is for messages. Raises as `load`."""
-    fields, at = _header(data, name)
-    known = CounterFile(name, fields, {}, ())
-    width = _check_header(known)
+    recipe, at = _recipe(data, name)
+    width = 8 if recipe.program.machine is MachineKind.SPARCV9 else 4
     memory: dict[int, bytes] = {}
-    for region in known.regions:
+    for region in recipe.regions:
         size = _used_size(data, at, region, name) if region.grows else region.size
         memory[region.address] = _take(data, at, size, name)
         at += size
@@ -190,11 +204,11 @@ def parse(data: bytes, name: str = "the counter file") -> CounterFile:
     frames = tuple(
         int.from_bytes(words[place : place + width], "big") for place in range(0, len(words), width)
     )
-    return CounterFile(name, fields, memory, (frames,), (end,))
+    return CounterFile(name, recipe, memory, (frames,), (end,))
 
 
-def _header(data: bytes, name: str) -> tuple[dict[str, Any], int]:
-    """Return the header, and where it ends."""
+def _recipe(data: bytes, name: str) -> tuple[Recipe, int]:
+    """Return what the header says, and where it ends."""
     if not data.startswith(FIRST_LINE):
         kind, newline, _ = data[:64].partition(b"\n")
         if kind.startswith(KIND) and newline:
@@ -212,33 +226,12 @@ def _header(data: bytes, name: str) -> tuple[dict[str, Any], int]:
     if not newline:
         raise UsageError(f"{name} is cut in its header: run the program again")
     try:
-        fields = parse_json(text)
+        recipe = decode(Recipe, parse_json(text), "header")
+        if not all(region.is_sound for region in recipe.regions):
+            raise ValueError("no such region")
     except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise UsageError(f"{name} is damaged in its header: run the program again")
-    return fields, len(FIRST_LINE) + len(text) + 1
-
-
-def _check_header(known: CounterFile) -> int:
-    """Check the fields that every header has; return the bytes of a frame's word."""
-    try:
-        machine = MachineKind(known.header["program"]["machine"])
-        texts = (
-            *(known.header["program"][key] for key in ("file", "sha256")),
-            known.header["mode"],
-        )
-        whole = all(isinstance(text, str) for text in texts)
-        whole &= isinstance(known.header["options"], dict)
-        for region in known.regions:
-            numbers = (region.address, region.size, region.words)
-            whole &= all(type(n) is int and n >= 0 for n in numbers)
-            whole &= region.size % WORD == 0 and 1 <= region.words <= MAX_WORDS
-    except (KeyError, TypeError, ValueError, AttributeError):
-        whole = False
-    if not whole:
-        raise UsageError(f"{known.name} is damaged in its header: run the program again")
-    return 8 if machine is MachineKind.SPARCV9 else 4
+        raise UsageError(f"{name} is damaged in its header: run the program again") from None
+    return recipe, len(FIRST_LINE) + len(text) + 1
 
 
 def _take(data: bytes, at: int, size: int, name: str) -> bytes:
@@ -277,43 +270,42 @@ def merged(files: Sequence[CounterFile]) -> CounterFile:
     """
     first, *others = files
     for other in others:
-        if first.header.get("trace"):
+        if first.recipe.trace:
             raise ProfileMismatchError(
                 f"{first.name} and {other.name}: traces cannot be merged: read one at a time"
             )
-        if any(region.kind is RegionKind.POOL for region in first.regions):
+        if any(region.kind is RegionKind.POOL for region in first.recipe.regions):
             raise ProfileMismatchError(
-                f"{first.name} and {other.name}: counters of mode {first.header['mode']} cannot be "
+                f"{first.name} and {other.name}: counters of mode {first.recipe.mode} cannot be "
                 "merged: read one at a time"
             )
-        if first.header != other.header:
-            different = _difference(first.header, other.header)
+        if first.recipe != other.recipe:
+            different = _difference(first.recipe, other.recipe)
             raise ProfileMismatchError(
                 f"{other.name} is not of the same instrumented program as {first.name}: {different}"
             )
     if not others:
         return first
-    memory = {region.address: _sum(region, files) for region in first.regions}
+    memory = {region.address: _sum(region, files) for region in first.recipe.regions}
     frames = tuple(frames for each in files for frames in each.frames)
     ends = tuple(end for each in files for end in each.ends)
-    return CounterFile(first.name, first.header, memory, frames, ends)
+    return CounterFile(first.name, first.recipe, memory, frames, ends)
 
 
-def _difference(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+def _difference(ours: Recipe, theirs: Recipe) -> str:
     """Say what differs first between two headers, in the order of what a user would ask."""
-    if ours["program"]["sha256"] != theirs["program"]["sha256"]:
-        files = (theirs["program"]["file"], ours["program"]["file"])
-        return "the program is {}, not {}".format(*map(str, files)) + (
-            " as it was then" if files[0] == files[1] else ""
-        )
-    if ours["mode"] != theirs["mode"]:
-        return f"the mode is {theirs['mode']}, not {ours['mode']}"
-    for name in sorted({*ours["options"], *theirs["options"]}):
-        values = theirs["options"].get(name), ours["options"].get(name)
+    if ours.program.sha256 != theirs.program.sha256:
+        files = theirs.program.file, ours.program.file
+        then = " as it was then" if files[0] == files[1] else ""
+        return f"the program is {files[0]}, not {files[1]}{then}"
+    if ours.mode != theirs.mode:
+        return f"the mode is {theirs.mode}, not {ours.mode}"
+    for name in sorted({*ours.options, *theirs.options}):
+        values = theirs.options.get(name), ours.options.get(name)
         if values[0] != values[1]:
             return f"the option {name} is {values[0]}, not {values[1]}"
-    names = ("regions", *sorted({*ours, *theirs}))
-    name = next(name for name in names if ours.get(name) != theirs.get(name))
+    names = sorted(Recipe.__struct_fields__, key=lambda name: (name != "regions", name))
+    name = next(name for name in names if getattr(ours, name) != getattr(theirs, name))
     return f"the {name} differ" if name.endswith("s") else f"the {name} differs"
 
 

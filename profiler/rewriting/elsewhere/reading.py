@@ -1,8 +1,8 @@
 """From a counter file to the profile that `simprof run -o` saves, or to the trace of `--trace`.
 
 Steps -> functions
-1. recover the program's graphs as they were when it was instrumented     `recovered_again`
-2. plan its routines again, and give their counters their places          `placed_again`
+1. recover the program's graphs as they were when it was instrumented     `graphs_again`
+2. plan its routines again, and give their counters their places          `counted_program`
 3. read the stacks: which activations ended early                         `early_ends.StackReader`
 4. read each routine's counters, and derive its edge counts               `_read_routine`
 5. measure, as a simulated run is measured                                `session.results`
@@ -47,10 +47,10 @@ from simprof.profiler.plan.plan import (
     InstrumentationPlan,
 )
 from simprof.profiler.profiles.profile import RunMeasurement
-from simprof.profiler.recovery.recovery import ProgramGraphs, recover
+from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
-from simprof.profiler.request.request import Selection, Setting
-from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, KILLED, CounterFile
+from simprof.profiler.request.request import SchemeOptions, Selection, Setting
+from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, KILLED, CounterFile, Recipe
 from simprof.profiler.rewriting.elsewhere.early_ends import StackReader, read_with_ends
 from simprof.profiler.rewriting.elsewhere.memory import (
     MemoryCounters,
@@ -61,7 +61,7 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     symbol_counts,
     symbols_taken,
 )
-from simprof.profiler.rewriting.elsewhere.recipe import PlanRecipe, of_header
+from simprof.profiler.rewriting.elsewhere.recipe import chosen, planner
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session.counters import RoutineEvents, UnfinishedSegment
@@ -70,9 +70,15 @@ from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, planning_options
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
-from simprof.profiler.trace.format import Tokens, Trace, TraceFile, TraceHeader
+from simprof.profiler.trace.format import (
+    Tokens,
+    Trace,
+    TraceFile,
+    TraceHeader,
+    graphs_again,
+    read_discoveries,
+)
 from simprof.profiler.trace.regeneration import StopError, complete
-from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
 
@@ -88,7 +94,7 @@ def read_profile(
     """
     # file: Its counter file, or several merged.
     # program: The program before it was instrumented; None: the file that the header names.
-    mode = of_header(file).mode
+    mode = file.recipe.mode
     if definition(mode).writes_trace:
         raise UsageError(
             f"{file.name} is of mode {mode}, which counts nothing but writes a trace: "
@@ -100,10 +106,10 @@ def read_profile(
 def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> RunMeasurement:
     """Do the same for a program that is there again; errors as of `read_profile`."""
     # stream: The trace that it has written, where that has the symbols of its paths.
-    recipe, recovered, plans, codes = counted_by
+    recipe, _, recovered, plans, codes = counted_by
     scheme = definition(recipe.mode)
     known = BinaryMemory(recovered.program, None)
-    stacks = StackReader(recovered, known.contexts(recovered), recipe.copies)
+    stacks = StackReader(recovered, known.contexts(recovered), dict(recipe.copies))
     ends: dict[int, Counter[int]] = {}
     for frames in file.frames:
         for number, early in stacks.ends(frames).items():
@@ -126,7 +132,7 @@ def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> 
                 counted[number] = counters
         if unknown:
             raise UsageError(f"{file.trace_name} {UNKNOWN_SYMBOLS}")
-        return _measured(recipe, recovered, known, plans, events, counted, file.ends)
+        return _measured(counted_by, known, events, counted, file.ends)
     except FlowError as error:
         what, _, _ = str(error).partition(";")
         name, teller = (file.trace_name, "trace does") if writes else (file.name, "counters do")
@@ -160,65 +166,45 @@ def check_trace(file: CounterFile, scheme: SchemeDefinition, stream: bytes) -> N
 class CountedProgram(NamedTuple):
     """A program as it was instrumented."""
 
-    recipe: PlanRecipe
+    recipe: Recipe
+    options: SchemeOptions  # Those of the recipe
     recovered: ProgramGraphs
     plans: Mapping[int, Plan]  # By routine
     codes: Mapping[int, PlacedPlan]  # The same with their counters
 
 
 def counted_program(file: CounterFile, program: Path | None) -> CountedProgram:
-    """Return the program that a counter file is of; errors as of `recovered_again` and
-    `placed_again`.
+    """Return the program that a counter file is of, as it was instrumented.
+
+    Raises UsageError or ProfileMismatchError if the program is not there, is another one now, or
+    its plans take other memory than the file has.
     """
-    recipe = of_header(file)
-    recovered = recovered_again(file, recipe, program)
-    return CountedProgram(recipe, recovered, *placed_again(file, recipe, recovered))
-
-
-def recovered_again(file: CounterFile, recipe: PlanRecipe, program: Path | None) -> ProgramGraphs:
-    """Return the graphs of the program that a counter file is of, as they were; UsageError or
-    ProfileMismatchError if the program is not there, or is another one now.
-    """
-    known = file.header["program"]
-    path = Path(known["file"]) if program is None else program
-    if not path.is_file():
-        raise UsageError(f"{file.name} is of {path}, which is not there: name it with --program")
-    loaded = elf.load(path)
-    if loaded.sha256 != known["sha256"]:
-        raise ProfileMismatchError(
-            f"{file.name} is of another program than {path} is now: name that with --program"
-        )
-    return recover(loaded, recipe.discoveries)
-
-
-def placed_again(
-    file: CounterFile, recipe: PlanRecipe, recovered: ProgramGraphs
-) -> tuple[dict[int, Plan], dict[int, PlacedPlan]]:
-    """Plan the routines of a counter file again: number -> plan, and -> plan with its counters;
-    ProfileMismatchError if the plans take other memory than the file has.
-    """
-    planner, space = recipe.planner(recovered), CounterSpace()
+    recipe, options = file.recipe, chosen(file)
+    known = recipe.program
+    path = Path(known.file) if program is None else program
+    recovered = graphs_again(file.name, path, known.sha256, recipe.discoveries)
+    plan_of, space = planner(recipe, options, recovered), CounterSpace()
     scheme = definition(recipe.mode)
     fits = all(0 <= number < len(recovered.routines) for number in recipe.routines)
     plans: dict[int, Plan] = {}
     codes: dict[int, PlacedPlan] = {}
     for number in recipe.routines if fits else ():
-        plan = planner.make(recovered.routines[number])
+        plan = plan_of.make(recovered.routines[number])
         layout = space.place(plan.plan)
         if number in recipe.words:
             layout = space.with_words(layout, recipe.words[number])
         plans[number], codes[number] = plan, placed(scheme, plan, layout)
-    if not fits or program_memory(codes).dumped != file.regions:
+    if not fits or program_memory(codes).dumped != recipe.regions:
         raise ProfileMismatchError(
             f"{file.name} is of a program that another version of simprof has instrumented: "
             "instrument it again"
         )
-    return plans, codes
+    return CountedProgram(recipe, options, recovered, plans, codes)
 
 
 def _read_routine(
     scheme: SchemeDefinition,
-    recipe: PlanRecipe,
+    recipe: Recipe,
     number: int,
     plan: Plan,
     memory: MemoryCounters,
@@ -257,16 +243,15 @@ def _untold(routine: str, what: str) -> UsageError:
 
 
 def _measured(
-    recipe: PlanRecipe,
-    recovered: ProgramGraphs,
+    counted_by: CountedProgram,
     known: BinaryMemory,
-    plans: Mapping[int, Plan],
     events: Mapping[int, RoutineEvents],
     counted: Mapping[int, RoutineCounters],
     ends: Sequence[int],
 ) -> RunMeasurement:
     """Measure what was read as if a simulated run had counted it."""
-    setting = Setting(recipe.mode, recipe.mode, recipe.options)
+    recipe, options, recovered, plans, _ = counted_by
+    setting = Setting(recipe.mode, recipe.mode, options)
     numbers = {(cfg.address, cfg.name): n for n, cfg in enumerate(recovered.routines)}
     scheme = SchemeRun(
         setting,
@@ -288,7 +273,7 @@ def _measured(
         memory=known,
         runs=len(ends),
         whole_runs=len(ends),
-        discoveries=recipe.discoveries,
+        discoveries=read_discoveries(recipe.discoveries),
         has_edges_of_guide=definition(recipe.mode).guided is ProfileKind.EDGES,
     )
     (measurement,) = measure_all(observation)
@@ -410,12 +395,12 @@ def read_trace(
     """
     # file: The counter file of the run.
     # raw: The trace that the program wrote beside it.
-    recipe = of_header(file)
+    recipe = file.recipe
     scheme = definition(recipe.mode)
     buffer = scheme.code().stream
     if buffer is None or not scheme.writes_trace:
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace")
-    _, recovered, plans, _ = counted_program(file, program)
+    _, options, recovered, plans, _ = counted_program(file, program)
     written = {
         number: scheme.trace_writer(plan)
         for number, plan in plans.items()
@@ -425,15 +410,15 @@ def read_trace(
     packed = any(token.packed for edges in tokens.values() for token in edges.values())
     position = int.from_bytes(file.read(buffer.end + buffer.position, COUNTER_SIZE), "big")
     (frames,) = file.frames
-    stacks = StackReader(recovered, ProgramContexts(recovered), recipe.copies)
+    stacks = StackReader(recovered, ProgramContexts(recovered), dict(recipe.copies))
     header = TraceHeader(
         file=str(recovered.program.path),
         sha256=recovered.program.sha256,
         machine=str(recovered.program.machine),
         arguments=(),
         mode=recipe.mode,
-        discoveries=recipe.fields()["discoveries"],
-        options=planning_options(recipe.options, Selection()),
+        discoveries=recipe.discoveries,
+        options=planning_options(options, Selection()),
     )
     problem = write_trace(
         path,

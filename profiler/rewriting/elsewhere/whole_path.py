@@ -29,7 +29,6 @@ from simprof.profiler.rewriting.elsewhere.reading import (
     counted_program,
     profile_of,
 )
-from simprof.profiler.rewriting.elsewhere.recipe import of_header
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.trace.sequitur import Grammar, grammar_of
 from simprof.profiler.trace.subpaths import HotSubpath, count_subpaths, hot_subpaths
@@ -110,7 +109,7 @@ def read_whole_path(
     # file, stream: The counter file of the run, and the trace beside it.
     # program: The program before it was instrumented; None: the file that the header names.
     # is_compared: Whether the trace is known to be that of the execution: it is not checked again.
-    recipe = of_header(file)
+    recipe = file.recipe
     scheme = definition(recipe.mode)
     if not scheme.orders_paths:
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace of paths")
@@ -119,7 +118,7 @@ def read_whole_path(
         check_trace(file, scheme, stream)
     else:
         profile_of(file, again, stream)
-    _, recovered, plans, codes = again
+    _, options, recovered, plans, codes = again
     numbers, sequence = symbols_in(stream)
     decoders = {n: scheme.path_decoder(plan) for n, plan in plans.items()}
     symbols = tuple(_executed(numbers, recovered, codes, decoders))
@@ -132,7 +131,7 @@ def read_whole_path(
     loaded = recovered.program
     return WholePath(
         ProgramInfo(str(loaded.path), loaded.sha256, loaded.machine, (), len(recovered.routines)),
-        Setting(recipe.mode, recipe.mode, recipe.options),
+        Setting(recipe.mode, recipe.mode, options),
         len(sequence),
         compressed_size(stream),
         grammar,
