@@ -39,12 +39,13 @@ Acyclic graph
 Paths and their numbers
     `number` numbers the paths of a dag (`PathNumbering`), in a `SuccessorOrder`; `number_by_weight`
     gives small values to heavy edges; `check_samples` decodes and encodes some. `dag_tree` and
-    `chord_increments` move the values onto chords (`ChordIncrements`), and `number_paths` does all
-    of that (`NumberedPaths`). `removed_forest` chooses the removed edges that need counters.
-    `bounds`, `least_before` and `sums_within` tell which sums of values paths have. `path_record`
-    says where a path leads (`PathRecord`, from `PathStart` to `PathEnd`; as blocks and edges alone,
-    `PathPiece`), and `dag_path` finds it in a dag. `EdgeFlow` bounds the counts of paths by an edge
-    profile.
+    `chord_increments` move the values onto chords (`ChordIncrements`); `number_dag` does all of
+    that (`NumberedPaths`), and `number_paths` makes the dag, too. `find_obvious` finds the paths
+    whose counts an edge profile determines (`ObviousPaths`). `removed_forest` chooses the removed
+    edges that need counters. `bounds`, `least_before` and `sums_within` tell which sums of values
+    paths have. `path_record` says where a path leads (`PathRecord`, from `PathStart` to `PathEnd`;
+    as blocks and edges alone, `PathPiece`), and `dag_path` finds it in a dag. `EdgeFlow` bounds the
+    counts of paths by an edge profile.
 Plan
     A planner makes a `Plan` of a `PlanOrder`: `PathCountingPlan` has counters of paths, too,
     `ExactPathPlan` those that all edge counts follow from, `AcyclicPathPlan` those of EPP. Its
@@ -201,6 +202,8 @@ if TYPE_CHECKING:
     from simprof.profiler.graphs.numbering import number as number
     from simprof.profiler.graphs.numbering import number_by_weight as number_by_weight
     from simprof.profiler.graphs.numbering import path_threshold as path_threshold
+    from simprof.profiler.graphs.obvious import ObviousPaths as ObviousPaths
+    from simprof.profiler.graphs.obvious import find_obvious as find_obvious
     from simprof.profiler.graphs.path_sums import bounds as bounds
     from simprof.profiler.graphs.path_sums import least_before as least_before
     from simprof.profiler.graphs.path_sums import sums_within as sums_within
@@ -211,6 +214,7 @@ if TYPE_CHECKING:
     from simprof.profiler.graphs.paths import PathStart as PathStart
     from simprof.profiler.graphs.paths import dag_path as dag_path
     from simprof.profiler.graphs.paths import dag_tree as dag_tree
+    from simprof.profiler.graphs.paths import number_dag as number_dag
     from simprof.profiler.graphs.paths import number_paths as number_paths
     from simprof.profiler.graphs.paths import path_record as path_record
     from simprof.profiler.graphs.paths import removed_forest as removed_forest
@@ -343,10 +347,11 @@ _HOMES = {
         "PATH_LIMIT PathNumbering SuccessorOrder TOTAL_LIMIT check_samples cuts_at "
         "find_cut_edges number number_by_weight path_threshold"
     ),
+    "profiler.graphs.obvious": "ObviousPaths find_obvious",
     "profiler.graphs.path_sums": "bounds least_before sums_within",
     "profiler.graphs.paths": (
-        "NumberedPaths PathEnd PathPiece PathRecord PathStart dag_path dag_tree number_paths "
-        "path_record removed_forest truncated_dag"
+        "NumberedPaths PathEnd PathPiece PathRecord PathStart dag_path dag_tree number_dag "
+        "number_paths path_record removed_forest truncated_dag"
     ),
     "profiler.graphs.spanning": (
         "ChordIncrements SpanningTree block_weights chord_increments edge_tree find_root "

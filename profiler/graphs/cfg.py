@@ -137,7 +137,8 @@ class ControlFlowGraph(Struct, frozen=True, dict=True):
     @cached_property
     def ends(self) -> tuple[array[int], array[int]]:
         """Sources and targets by edge."""
-        ends = array("q", [edge[1] for edge in self.edges]), array("q", [e[2] for e in self.edges])
+        _, source, target, _ = zip(*self.edges, strict=True) if self.edges else ((),) * 4
+        ends = array("q", source), array("q", target)
         check_vertices(self.vertex_count, *ends)
         return ends
 

@@ -7,6 +7,7 @@ Steps -> functions: the call `ProgramColumns.found`; what one routine has `Routi
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -84,10 +85,10 @@ class RoutineColumns(NamedTuple):
         reached, backs = self.found.reached[self.routine], self.found.backs[self.routine]
         at, edge = self.vertices.start, self.edges.start
         return (
-            self.found.preorder[at : at + reached],
-            self.found.postorder[at : at + reached],
-            self.found.back[edge : edge + backs],
-            self.found.proper[edge : edge + backs],
+            self.found.preorder[at : at + reached].tolist(),
+            self.found.postorder[at : at + reached].tolist(),
+            self.found.back[edge : edge + backs].tolist(),
+            self.found.proper[edge : edge + backs].tolist(),
         )
 
     def dag(self) -> tuple[array[int], ...]:
@@ -101,11 +102,15 @@ class RoutineColumns(NamedTuple):
             _array(self.found.stands[stands]),
         )
 
-    def sorted(self) -> tuple[array[int], array[int]]:
-        """Return `numbering.PathNumbering.sorted`."""
+    def numbers(self) -> tuple[Sequence[int], ...]:
+        """Return `numbering.PathNumbering.sorted`, the numbers of paths and the values."""
         at, end = self.vertices.start + self.routine, self.vertices.stop + self.routine + 1
-        edges = self.found.dag_ordered[self.dag_edges]
-        return _array(self.found.dag_first[at:end]), _array(edges)
+        return (
+            _array(self.found.dag_first[at:end]),
+            _array(self.found.dag_ordered[self.dag_edges]),
+            self.found.paths[self.vertices].tolist(),
+            self.found.value[self.dag_edges].tolist(),
+        )
 
 
 def _array(view: Any) -> array[int]:

@@ -17,12 +17,12 @@ dead end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property, reduce
 from itertools import accumulate, chain, compress, count, islice, pairwise
 from operator import add
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -32,10 +32,10 @@ from simprof.profiler.graphs.cfg import (
     edges_by_vertex,
     remembers_recent,
 )
-from simprof.profiler.graphs.columns import columns_of
+from simprof.profiler.graphs.columns import RoutineColumns
 from simprof.profiler.graphs.compact import compact
-from simprof.profiler.graphs.loops import DepthFirst, depth_first
-from simprof.profiler.graphs.plan_calls import Piece, call
+from simprof.profiler.graphs.loops import DepthFirst, survey
+from simprof.profiler.graphs.plan_calls import call
 
 # The one empty set that stands for no edges: what was made with it is remembered by identity.
 NO_EDGES: frozenset[int] = frozenset()
@@ -226,63 +226,35 @@ def make_dag(
 def _make_dag(
     cfg: ControlFlowGraph, dfs: DepthFirst, cuts: frozenset[int], joined: frozenset[int]
 ) -> Dag:
-    if not cuts and not joined and dfs is depth_first(cfg):
-        removed = tuple(sorted(dfs.back_edges - dfs.self_loops))
-        return Dag(cfg, dfs, DagColumns(*columns_of(cfg).dag()), removed, ())
-    removal = Removal.of(cfg, dfs, cuts, joined)
-    return removal.dag(cfg, dfs, call(k.make_dag, removal.size, *removal.pieces), 11)
+    if cuts & dfs.back_edges or any(cfg.edges[edge].target == cfg.exit for edge in cuts):
+        raise ValueError(f"back edges and edges to EXIT cannot be cut ({cfg.name})")
+    removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts | joined))
+    if not cuts and not joined and dfs is survey(cfg).dfs:
+        return Dag(cfg, dfs, DagColumns(*survey(cfg).columns.dag()), removed, ())
+    vertices, edges, gone = cfg.vertex_count, len(cfg.edges), len(removed)
+    most = edges + 2 * gone + vertices
+    size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: cfg.entry, k.EXIT: cfg.exit}
+    found = call(
+        k.make_dag,
+        size | {k.REACHED: len(dfs.preorder), k.COUNT: gone, k.OTHERS: len(dfs.self_loops)},
+        *(*cfg.ends, dfs.preorder, removed, tuple(dfs.self_loops)),
+        *(edges, vertices, vertices, vertices, vertices),
+        *(most, most, most, 2 * gone + vertices + 1, 2 * gone),
+    )
+    made, first = found(0), found(14)
+    kept, dummies = made[k.COUNT], made[k.OTHERS] + 1
+    lengths = enumerate((kept, kept, kept, dummies, first[dummies - 1]), 11)
+    columns = DagColumns(*(compact(found(place)[:length]) for place, length in lengths))
+    return Dag(cfg, dfs, columns, removed, tuple(sorted(cuts | joined - dfs.self_loops)))
 
 
-class Removal(NamedTuple):
-    """What the kernel is told to make an acyclic graph."""
-
-    removed: tuple[int, ...]
-    cut_edges: tuple[int, ...]
-    size: dict[int, int]
-    # The arrays of `plan_kernel.make_dag`; the last five are the edges.
-    pieces: tuple[Piece, ...]
-    most: int  # edges that there may be
-
-    @classmethod
-    def of(
-        cls,
-        cfg: ControlFlowGraph,
-        dfs: DepthFirst,
-        cuts: frozenset[int],
-        joined: frozenset[int],
-    ) -> Removal:
-        """Choose the edges to remove: parameters as of `make_dag`."""
-        if cuts & dfs.back_edges or any(cfg.edges[edge].target == cfg.exit for edge in cuts):
-            raise ValueError(f"back edges and edges to EXIT cannot be cut ({cfg.name})")
-        removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts | joined))
-        vertices, edges, gone = cfg.vertex_count, len(cfg.edges), len(removed)
-        most = edges + 2 * gone + vertices
-        size = {
-            k.VERTICES: vertices,
-            k.EDGES: edges,
-            k.ENTRY: cfg.entry,
-            k.EXIT: cfg.exit,
-            k.REACHED: len(dfs.preorder),
-            k.COUNT: gone,
-            k.OTHERS: len(dfs.self_loops),
-        }
-        pieces = (
-            *(*cfg.ends, dfs.preorder, removed, tuple(dfs.self_loops)),
-            *(edges, vertices, vertices, vertices, vertices),
-            *(most, most, most, 2 * gone + vertices + 1, 2 * gone),
-        )
-        return cls(removed, tuple(sorted(cuts | joined - dfs.self_loops)), size, pieces, most)
-
-    def dag(
-        self, cfg: ControlFlowGraph, dfs: DepthFirst, found: Callable[[int], Any], place: int
-    ) -> Dag:
-        """Return the graph, of which the kernel has put the first array at `place`."""
-        size = found(0)
-        edges, dummies = size[k.COUNT], size[k.OTHERS]
-        first = found(place + 3)[: dummies + 1]
-        lengths = (edges, edges, edges, dummies + 1, first[-1])
-        columns = DagColumns(*(compact(found(place + n)[: lengths[n]]) for n in range(5)))
-        return Dag(cfg, dfs, columns, self.removed, self.cut_edges)
+def known_columns(dag: Dag) -> RoutineColumns | None:
+    """Return what is found of a graph with those of its program, if nothing but back edges is
+    removed.
+    """
+    known = survey(dag.cfg)
+    is_whole = not dag.cut_edges and dag is _make_dag(dag.cfg, known.dfs, NO_EDGES, NO_EDGES)
+    return known.columns if is_whole else None
 
 
 def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
-from simprof.profiler.graphs.columns import columns_of
+from simprof.profiler.graphs.columns import RoutineColumns, columns_of
 from simprof.profiler.graphs.plan_calls import call
 
 
@@ -67,6 +67,7 @@ class Survey(NamedTuple):
     dfs: DepthFirst
     proper: frozenset[int]  # Back edges whose target dominates their source
     heuristic: tuple[float, ...]  # BL94's weights where nothing else is taken for granted
+    columns: RoutineColumns  # All that is found
 
 
 @remembers_recent
@@ -80,8 +81,8 @@ def survey(cfg: ControlFlowGraph) -> Survey:
         frozenset(back),
         frozenset([edge for edge in back if source[edge] == target[edge]]),
     )
-    weights = tuple(columns.found.weight[columns.edges])
-    return Survey(dfs, frozenset(compress(back, proper)), weights)
+    weights = tuple(columns.found.weight[columns.edges].tolist())
+    return Survey(dfs, frozenset(compress(back, proper)), weights, columns)
 
 
 def depth_first(cfg: ControlFlowGraph) -> DepthFirst:

@@ -19,14 +19,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
 from simprof.profiler.graphs.columns import columns_of
-from simprof.profiler.graphs.dag import Dag, make_dag
+from simprof.profiler.graphs.dag import Dag, known_columns, make_dag
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.plan_calls import LIMIT, call
 
@@ -172,6 +172,9 @@ def number(dag: Dag) -> PathNumbering:
     makes the greatest value least (EPP 5.2); ties stay in the order of edge ids. Where the graph is
     `ordered`, all are in that order.
     """
+    known = known_columns(dag)
+    if known is not None and known.most < LIMIT:
+        return numbering_of(dag, *known.numbers())
     vertices, edges = dag.cfg.vertex_count, len(dag.columns.source)
     size = {k.VERTICES: vertices, k.EDGES: edges, k.EXIT: dag.cfg.exit}
     order = dag.dfs.topological
@@ -181,7 +184,22 @@ def number(dag: Dag) -> PathNumbering:
         *(dag.columns.source, dag.columns.target, order),
         *(vertices + 1, edges, edges, edges, vertices, edges),
     )
-    return numbering_of(dag, found, 4, 8)
+    return numbering_of(dag, *map(found, (4, 5, 8, 9)))
+
+
+def numbering_of(
+    dag: Dag,
+    first: Sequence[int],
+    edges: Sequence[int],
+    paths: Iterable[int],
+    values: Iterable[int],
+) -> PathNumbering:
+    """Return the numbers that have been found; the first two are `PathNumbering.sorted`."""
+    if dag.cfg.ordered:
+        return _number_by(dag, tuple(paths), SuccessorOrder.FILE, lambda edge: (edge,))
+    made = PathNumbering(dag, tuple(paths), tuple(values))
+    made.__dict__["sorted"] = first, edges
+    return made
 
 
 def number_by_weight(dag: Dag, weights: Sequence[float]) -> PathNumbering:
@@ -211,16 +229,6 @@ def _number_by(
     return PathNumbering(dag, paths, tuple(values), rule)
 
 
-def numbering_of(dag: Dag, found: Callable[[int], Any], order: int, paths: int) -> PathNumbering:
-    """Return the numbers that the kernel has found; its arrays from `order` and `paths` on."""
-    edges = len(dag.columns.source)
-    if dag.cfg.ordered:
-        return _number_by(dag, tuple(found(paths)), SuccessorOrder.FILE, lambda edge: (edge,))
-    made = PathNumbering(dag, tuple(found(paths)), tuple(found(paths + 1)[:edges]))
-    made.__dict__["sorted"] = found(order), found(order + 1)[:edges]
-    return made
-
-
 @remembers_recent
 def find_cut_edges(
     dag: Dag,
@@ -239,7 +247,12 @@ def find_cut_edges(
     threshold = path_threshold(path_limit, total_limit)
     if not threshold:
         return ()
-    if max(number(dag).num_paths) <= threshold:  # nearly always, and the numbers are wanted anyway
+    known = known_columns(dag)
+    if known is not None and min(known.most, threshold) < LIMIT:
+        most = known.most
+    else:
+        most = max(number(dag).num_paths)
+    if most <= threshold:  # nearly always
         return ()
     return choose_cuts(dag, threshold, total_limit, per_vertex)
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind, remembers_recent
-from simprof.profiler.graphs.columns import RoutineColumns, columns_of
-from simprof.profiler.graphs.dag import NO_EDGES, Dag, Removal, make_dag
+from simprof.profiler.graphs.dag import Dag, known_columns, make_dag
 from simprof.profiler.graphs.flow import solve_tree
 from simprof.profiler.graphs.loops import DepthFirst, survey
 from simprof.profiler.graphs.numbering import (
     PathNumbering,
     choose_cuts,
     find_cut_edges,
+    number,
     numbering_of,
     path_threshold,
 )
@@ -137,75 +137,62 @@ def number_paths(
     merged: Collection[int] = (),
     root_in_tree: bool = True,
 ) -> NumberedPaths:
-    """Do in one go what `make_dag`, `find_cut_edges`, `number`, `dag_tree` and `chord_increments`
-    do one after the other; parameters as there.
+    """Do what `make_dag`, `find_cut_edges` and `number_dag` do one after the other; parameters as
+    there.
     """
-    threshold = path_threshold(path_limit, total_limit)
-    given = frozenset(cuts) or NO_EDGES, frozenset(merged) or NO_EDGES
-    columns = columns_of(cfg)
-    is_plain = not (cuts or merged) and root_in_tree and not cfg.ordered
-    if is_plain and columns.most <= (threshold or LIMIT - 1):
-        known = survey(cfg)
-        if dfs == known.dfs and weights == known.heuristic:
-            return _known_paths(cfg, dfs, columns)
-    removal, found = _number_paths(cfg, dfs, weights, *given, threshold, root_in_tree)
-    if threshold and found(0)[k.PATHS] > threshold:
-        dag = removal.dag(cfg, dfs, found, _DAG)
-        more = frozenset(choose_cuts(dag, threshold, total_limit, per_vertex))
-        given = given[0] | more, given[1]
-        removal, found = _number_paths(cfg, dfs, weights, *given, 0, root_in_tree)
-    dag = removal.dag(cfg, dfs, found, _DAG)
-    source, target, edges = dag.columns.source, dag.columns.target, len(dag.columns.source)
-    root = (cfg.exit, cfg.entry) if root_in_tree else None
-    inside = tuple(map(bool, found(_TREE)[:edges]))
-    numbering = numbering_of(dag, found, _ORDER, _NUM_PATHS)
-    tree = SpanningTree(cfg.vertex_count, source, target, inside, frozenset(), root)
+    threshold, dag = path_threshold(path_limit, total_limit), make_dag(cfg, dfs, cuts, merged)
+    if (made := _numbered(dag, weights, root_in_tree, threshold)) is not None:
+        return made
+    more = choose_cuts(dag, threshold, total_limit, per_vertex)
+    return number_dag(make_dag(cfg, dfs, {*cuts, *more}, merged), weights, root_in_tree)
+
+
+def number_dag(dag: Dag, weights: Sequence[float], root_in_tree: bool = True) -> NumberedPaths:
+    """Do in one go what `number`, `dag_tree` and `chord_increments` do one after the other;
+    parameters as there.
+    """
+    made = _numbered(dag, weights, root_in_tree, 0)
+    assert made is not None, "paths are limited, and no limit is given"
+    return made
+
+
+def _numbered(
+    dag: Dag, weights: Sequence[float], root_in_tree: bool, threshold: int
+) -> NumberedPaths | None:
+    """Return numbered paths; None if more than `threshold` lead from some vertex; 0: any number."""
+    cfg, root = dag.cfg, (dag.cfg.exit, dag.cfg.entry)
     if cfg.ordered:  # the kernel's increments are those of its own order
-        increments = chord_increments(tree, numbering.values, (cfg.exit, cfg.entry))
-        return NumberedPaths(dag, numbering, tree, increments)
-    potential = tuple(found(_POTENTIAL))
-    increments = ChordIncrements(
-        tuple(found(_POTENTIAL + 1)[:edges]), potential, root=potential[cfg.exit]
-    )
-    return NumberedPaths(dag, numbering, tree, increments)
-
-
-def _known_paths(cfg: ControlFlowGraph, dfs: DepthFirst, columns: RoutineColumns) -> NumberedPaths:
-    """Return those that are found with all of the program."""
-    dag, found, at = make_dag(cfg, dfs), columns.found, columns.dag_edges
-    values = tuple(found.value[at])
-    numbering = PathNumbering(dag, tuple(found.paths[columns.vertices]), values)
-    numbering.__dict__["sorted"] = columns.sorted()
-    ends, inside = dag.columns[:2], tuple(map(bool, found.in_tree[at]))
-    tree = SpanningTree(cfg.vertex_count, *ends, inside, frozenset(), (cfg.exit, cfg.entry))
-    potential = tuple(found.potential[columns.vertices])
-    increments = ChordIncrements(tuple(found.increment[at]), potential, potential[cfg.exit])
-    return NumberedPaths(dag, numbering, tree, increments)
-
-
-# Places of arrays of `plan_kernel.plan`.
-_DAG, _ORDER, _NUM_PATHS, _TREE, _POTENTIAL = 13, 18, 22, 29, 34
-
-
-def _number_paths(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
-    weights: Sequence[float],
-    cuts: frozenset[int],
-    merged: frozenset[int],
-    threshold: int,
-    root_in_tree: bool,
-) -> tuple[Removal, Callable[[int], Any]]:
-    removal = Removal.of(cfg, dfs, cuts, merged)
-    (source, target, preorder, *rest), n, most = removal.pieces, cfg.vertex_count, removal.most
-    found = call(
-        k.plan,
-        removal.size | {k.THRESHOLD: threshold, k.ROOT: int(root_in_tree)},
-        *(Reals(weights), source, target, preorder, dfs.topological, *rest),
-        *(n + 1, most, most, most, n, most, Reals(most), most, most, Reals(most), n, most),
-        *(n + 1, n, n, 2 * most, n, most),
-    )
-    return removal, found
+        numbering, tree = number(dag), dag_tree(dag, weights, root_in_tree)
+        if 0 < threshold < max(numbering.num_paths):
+            return None
+        return NumberedPaths(dag, numbering, tree, chord_increments(tree, numbering.values, root))
+    source, target, cfg_edge, first, stands = dag.columns
+    known = known_columns(dag) if root_in_tree else None
+    if known is not None and 0 < threshold < known.most:
+        return None
+    if known is not None and known.most < LIMIT and weights == survey(cfg).heuristic:
+        found, at = known.found, known.dag_edges
+        numbering = numbering_of(dag, *known.numbers())
+        inside, increments = found.in_tree[at].tolist(), found.increment[at].tolist()
+        potential = found.potential[known.vertices].tolist()
+    else:
+        n, m, reached = cfg.vertex_count, len(source), dag.dfs.topological
+        size = {k.VERTICES: n, k.EDGES: m, k.ENTRY: cfg.entry, k.EXIT: cfg.exit}
+        size |= {k.ROOT: root_in_tree, k.REACHED: len(reached), k.THRESHOLD: threshold}
+        made = call(
+            k.number_chords,
+            size | {k.OTHERS: len(first) - 1},
+            *(Reals(weights), source, target, cfg_edge, first, stands, reached),
+            *(n + 1, m, m, m, n, m, Reals(m), m, m, Reals(m), n, m, n + 1, n, n, 2 * m, n, m),
+        )
+        if 0 < threshold < made(0)[k.PATHS]:
+            return None
+        numbering = numbering_of(dag, *map(made, (8, 9, 12, 13)))
+        inside, potential, increments = map(made, (19, 24, 25))
+    in_tree, root_edge = tuple(map(bool, inside)), root if root_in_tree else None
+    tree = SpanningTree(cfg.vertex_count, source, target, in_tree, frozenset(), root_edge)
+    chords = ChordIncrements(tuple(increments), tuple(potential), potential[cfg.exit])
+    return NumberedPaths(dag, numbering, tree, chords)
 
 
 @remembers_recent

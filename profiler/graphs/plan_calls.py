@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate
 from typing import Any, cast
 
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.simulator.cpu import compiled
 
 LIMIT = 1 << 61  # What sums of paths and values do not exceed in 64-bit words, added up twice
-_EXACT = 1 << 53  # Integers below are exact as floats
+_EXACT = 1 << 53  # Integers up to this are exact as floats
 _WORD = 8
 
 
@@ -65,26 +65,24 @@ def _in_python(
 def _call_native(
     native: Callable[[int], int], sizes: list[int], pieces: Sequence[Piece]
 ) -> Callable[[int], array[Any]] | None:
-    places, at = [0], 0
     parts: list[bytes | array[Any]] = [array("q", [LIMIT, *sizes[k.LIMIT + 1 :]])]
-    at += len(sizes)
+    lengths = [len(sizes)]
     for piece in pieces:
-        places.append(at)
         kind, given = ("d", piece.values) if isinstance(piece, Reals) else ("q", piece)
         if isinstance(given, int):
             parts.append(bytes(_WORD * given))
-            at += given
+            lengths.append(given)
             continue
         if kind == "d":
             _check_exact(given)
         is_ready = isinstance(given, array) and given.typecode == kind
         parts.append(cast("array[Any]", given) if is_ready else array(kind, given))
-        at += len(given)
-    places.append(at)
+        lengths.append(len(given))
     block = array("q", b"".join(parts))
-    base, words = block.buffer_info()[0], array("q")
-    for place, end in pairwise(places):
-        words.extend((base + _WORD * place, end - place, 0))
+    places = [*accumulate(lengths, initial=0)]
+    base = block.buffer_info()[0]
+    ends = zip(places, lengths, strict=False)
+    words = array("q", [word for at, length in ends for word in (base + _WORD * at, length, 0)])
     if native(words.buffer_info()[0]) != k.DONE:
         return None
 
@@ -98,5 +96,8 @@ def _call_native(
 
 
 def _check_exact(values: Sequence[float]) -> None:
-    if values and not -_EXACT <= min(values) <= max(values) <= _EXACT:
+    if not values or -_EXACT <= min(values) <= max(values) <= _EXACT:
+        return
+    # A float is itself, infinity as well.
+    if any(isinstance(value, int) and abs(value) > _EXACT for value in values):
         raise OverflowError

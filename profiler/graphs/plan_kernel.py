@@ -634,6 +634,8 @@ def frontier(
 ) -> int:  # fmt: skip
     """Follow edges from ENTRY while they `may` be followed and are the only way to their target."""
     by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    for vertex in range(size[VERTICES]):
+        degree[vertex] = 0
     for edge in range(size[EDGES]):
         degree[target[edge]] += 1
     stack[0] = size[ENTRY]
@@ -653,30 +655,126 @@ def frontier(
     return DONE
 
 
-# -- A plan: all of these
+@compiled.kernel
+def register_steps(
+    size: Longs, source: Longs, target: Longs, in_tree: Longs, joins: Longs, leaves: Longs,
+    stays: Longs, may: Longs, first: Longs, ordered: Longs, degree: Longs, stack: Longs,
+    initial: Longs, static: Longs, final: Longs, counted: Longs,
+) -> int:  # fmt: skip
+    """Mark the edges that set the register and those that count (EPP figure 8), and the vertices
+    that each is moved past: over tree edges, not into a vertex that `joins`, nor out of one that
+    `leaves`.
+    """
+    for at in range(size[COUNT]):
+        stays[joins[at]] = 1
+    stays[size[EXIT]] = 1
+    for edge in range(size[EDGES]):
+        may[edge] = 1 if in_tree[edge] != 0 and stays[target[edge]] == 0 else 0
+    frontier(size, source, target, may, first, ordered, degree, stack, initial, static)
+    for vertex in range(size[VERTICES]):
+        stays[vertex] = 0
+    for at in range(size[OTHERS]):
+        stays[leaves[at]] = 1
+    for edge in range(size[EDGES]):
+        moves = in_tree[edge] != 0 and stays[source[edge]] == 0 and initial[edge] == 0
+        may[edge] = 1 if moves else 0
+    size[ENTRY] = size[EXIT]
+    return frontier(size, target, source, may, first, ordered, degree, stack, final, counted)
 
 
 @compiled.kernel
-def plan(
-    size: Longs, weight: Reals, source: Longs, target: Longs, preorder: Longs, order: Longs,
-    removed: Longs, turns: Longs, gone: Longs, reached: Longs, leaves: Longs, starts: Longs,
-    ends: Longs, dag_source: Longs, dag_target: Longs, dag_edge: Longs, first: Longs,
-    stands: Longs, out_first: Longs, out_edges: Longs, spare: Longs, key: Longs, paths: Longs,
-    value: Longs, whole: Reals, barred: Longs, tree_order: Longs, tree_key: Reals, parent: Longs,
-    in_tree: Longs, tree_first: Longs, known: Longs, stack: Longs, tree_edges: Longs,
-    potential: Longs, increment: Longs,
+def obvious(
+    size: Longs, source: Longs, target: Longs, order: Longs, early: Longs, first: Longs,
+    ordered: Longs, in_first: Longs, in_edges: Longs, before: Longs, after: Longs, seen: Longs,
+    defining: Longs, point: Longs, kept: Longs,
 ) -> int:  # fmt: skip
-    """Number the paths of a graph and move the numbers onto chords, where from no vertex more than
-    THRESHOLD lead; 0: however many.
+    """Mark the edges that are on one path only (defining ones), the recording points, and the edges
+    that those need at which a path without defining edge ends (TPP 4.2.2, figure 8).
     """
-    make_dag(
-        size, source, target, preorder, removed, turns, gone, reached, leaves, starts, ends,
-        dag_source, dag_target, dag_edge, first, stands,
-    )  # fmt: skip
-    size[EDGES] = size[COUNT]
-    done = number(
-        size, dag_source, dag_target, order, out_first, out_edges, spare, key, paths, value
-    )
+    # ROOT is the EXIT block, or -1; in the COUNT vertices `early` activations end. `before` and
+    # `after` are numbers of ways from ENTRY and to EXIT, 2 for several; `seen`: whether a path
+    # without defining edge leads to a vertex, and later, whether an edge from it is kept.
+    entry, leave, only = size[ENTRY], size[EXIT], size[ROOT]
+    by_vertex(size[VERTICES], size[EDGES], source, first, ordered)
+    by_vertex(size[VERTICES], size[EDGES], target, in_first, in_edges)
+    before[entry] = 1
+    for at in range(size[REACHED]):
+        vertex = order[at]
+        for k in range(first[vertex], first[vertex + 1]):
+            to = target[ordered[k]]
+            before[to] = min(before[to] + before[vertex], 2)
+    for at in range(size[COUNT]):
+        after[early[at]] = 1
+    after[leave] = 1
+    for back in range(size[REACHED]):
+        vertex = order[size[REACHED] - 1 - back]
+        for k in range(first[vertex], first[vertex + 1]):
+            after[vertex] = min(after[vertex] + after[target[ordered[k]]], 2)
+    for edge in range(size[EDGES]):
+        if before[source[edge]] == 1 and after[target[edge]] == 1:
+            defining[edge] = 1
+    # Defining edges lead to vertices that one way leads from: every way to another has none.
+    for at in range(size[REACHED]):
+        vertex = order[at]
+        if after[vertex] != 1:
+            seen[vertex] = 1
+        for k in range(in_first[vertex], in_first[vertex + 1]):
+            if defining[in_edges[k]] == 0 and seen[source[in_edges[k]]] != 0:
+                seen[vertex] = 1
+    points = needed = inner = inner_needed = 0
+    for k in range(in_first[leave], in_first[leave + 1]):
+        end = in_edges[k]
+        if source[end] != only or defining[end] != 0:
+            point[end] = 1
+            continue
+        for inside in range(in_first[only], in_first[only + 1]):
+            point[in_edges[inside]] = 2
+    for edge in range(size[EDGES]):
+        if point[edge] == 0:
+            continue
+        points += 1
+        inner += point[edge] - 1
+        if defining[edge] == 0 and seen[source[edge]] != 0:
+            kept[edge] = 1
+            needed += 1
+            inner_needed += point[edge] - 1
+    for vertex in range(size[VERTICES]):
+        seen[vertex] = 0
+    for edge in range(size[EDGES]):
+        if needed == points:
+            kept[edge] = 1
+        elif kept[edge] != 0:
+            seen[source[edge]] = 1
+    for back in range(size[REACHED]):
+        vertex = order[size[REACHED] - 1 - back]
+        if seen[vertex] != 0:
+            for k in range(in_first[vertex], in_first[vertex + 1]):
+                kept[in_edges[k]] = seen[source[in_edges[k]]] = 1
+    if inner_needed > 0:
+        for k in range(in_first[leave], in_first[leave + 1]):
+            if point[in_edges[k]] == 0:
+                kept[in_edges[k]] = 1
+    if inner_needed == 0 or inner_needed == inner:  # one point does for a block where all are alike
+        for edge in range(size[EDGES]):
+            point[edge] = 1 if target[edge] == leave else 0
+    return DONE
+
+
+# -- The numbers of an acyclic graph, on its chords: three of these
+
+
+@compiled.kernel
+def number_chords(
+    size: Longs, weight: Reals, source: Longs, target: Longs, dag_edge: Longs, starts: Longs,
+    stands: Longs, order: Longs, first: Longs, ordered: Longs, spare: Longs, key: Longs,
+    paths: Longs, value: Longs, whole: Reals, barred: Longs, tree_order: Longs, tree_key: Reals,
+    parent: Longs, in_tree: Longs, tree_first: Longs, known: Longs, stack: Longs,
+    tree_edges: Longs, potential: Longs, increment: Longs,
+) -> int:  # fmt: skip
+    """Number the paths of an acyclic graph and move the numbers onto chords, where from no vertex
+    more than THRESHOLD lead; 0: however many. `starts`: where `stands` has what a dummy stands for.
+    """
+    done = number(size, source, target, order, first, ordered, spare, key, paths, value)
     if done == TOO_LARGE:
         size[PATHS] = size[LIMIT]  # at least
         return DONE if 0 < size[THRESHOLD] < size[LIMIT] else TOO_LARGE
@@ -688,12 +786,10 @@ def plan(
     for edge in range(real):
         whole[edge] = weight[dag_edge[edge]]
     for dummy in range(size[OTHERS]):
-        for at in range(first[dummy], first[dummy + 1]):
+        for at in range(starts[dummy], starts[dummy + 1]):
             whole[real + dummy] += weight[stands[at]]
-    spanning_tree(
-        size, whole, dag_source, dag_target, barred, tree_order, spare, tree_key, parent, in_tree
-    )
+    spanning_tree(size, whole, source, target, barred, tree_order, spare, tree_key, parent, in_tree)
     return count_events(
-        size, dag_source, dag_target, in_tree, barred, value, tree_first, known, stack, tree_edges,
+        size, source, target, in_tree, barred, value, tree_first, known, stack, tree_edges,
         potential, increment,
     )  # fmt: skip

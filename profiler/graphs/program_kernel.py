@@ -24,7 +24,8 @@ from simprof.profiler.graphs.plan_kernel import (
     ROOT,
     SIZES,
     VERTICES,
-    plan,
+    make_dag,
+    number_chords,
     survey,
 )
 from simprof.simulator.cpu import compiled
@@ -144,14 +145,20 @@ def plan_all(graphs: GraphArrays, found: Columns, space: Space) -> int:
                     removed[gone] = edge
                     gone += 1
         size[COUNT], size[OTHERS], size[ROOT] = gone, others, 1
-        done = plan(
-            size, weight, source, target, preorder, order, removed, turns, by_edge[8],
-            by_vertex[14], by_vertex[15], by_vertex[16], by_vertex[17], found.dag_source[edges_at:],
+        make_dag(
+            size, source, target, preorder, removed, turns, by_edge[8], by_vertex[14],
+            by_vertex[15], by_vertex[16], by_vertex[17], found.dag_source[edges_at:],
             found.dag_target[edges_at:], found.dag_edge[edges_at:], found.first[dummies_at:],
-            found.stands[stands_at:], found.dag_first[at + routine :], found.dag_ordered[edges_at:],
-            by_dag_edge[1], by_dag_edge[2], found.paths[at : at + n], found.value[edges_at:],
-            weights[0], by_dag_edge[0], by_dag_edge[3], weights[1], by_vertex[18],
-            found.in_tree[edges_at:], by_vertex[19], by_vertex[20], by_vertex[21], space.tree_edges,
+            found.stands[stands_at:],
+        )  # fmt: skip
+        size[EDGES] = size[COUNT]
+        done = number_chords(
+            size, weight, found.dag_source[edges_at:], found.dag_target[edges_at:],
+            found.dag_edge[edges_at:], found.first[dummies_at:], found.stands[stands_at:], order,
+            found.dag_first[at + routine :], found.dag_ordered[edges_at:], by_dag_edge[1],
+            by_dag_edge[2], found.paths[at : at + n], found.value[edges_at:], weights[0],
+            by_dag_edge[0], by_dag_edge[3], weights[1], by_vertex[18], found.in_tree[edges_at:],
+            by_vertex[19], by_vertex[20], by_vertex[21], space.tree_edges,
             found.potential[at : at + n], found.increment[edges_at:],
         )  # fmt: skip
         found.most[routine] = size[PATHS] if done == DONE else size[LIMIT]

@@ -124,19 +124,21 @@ def choose_steps(
     # as far from EXIT as possible, so that both may be done on one edge. A tree without EXIT ->
     # ENTRY may hold a whole way between them: there the register is set before EXIT, and no count
     # moves up past where it is set.
-    joins, leaves = detours.joins | {graph.cfg.exit}, detours.leaves
-    source, target = graph.columns.source, graph.columns.target
-    may = [
-        inside and vertex not in joins for inside, vertex in zip(tree.in_tree, target, strict=True)
-    ]
-    initial, static_region = frontier(graph, may, forwards=True)
-    may = [
-        inside and vertex not in leaves for inside, vertex in zip(tree.in_tree, source, strict=True)
-    ]
-    for edge in initial:
-        may[edge] = False
-    final, counted_region = frontier(graph, may, forwards=False)
-    return RegisterSteps(increments, initial, final, static_region, counted_region, root)
+    n, (source, target, *_) = graph.vertex_count, graph.columns
+    m, joins, leaves = len(source), tuple(detours.joins), tuple(detours.leaves)
+    size = {k.VERTICES: n, k.EDGES: m, k.ENTRY: graph.cfg.entry, k.EXIT: graph.cfg.exit}
+    found = call(
+        k.register_steps,
+        size | {k.COUNT: len(joins), k.OTHERS: len(leaves)},
+        *(source, target, tree.in_tree, joins, leaves),
+        *(n, m, n + 1, m, n, n, m, n, m, n),
+    )
+    initial, static, final, counted = map(_marked, map(found, range(12, 16)))
+    return RegisterSteps(increments, initial, final, static, counted, root)
+
+
+def _marked(flags: Iterable[int]) -> frozenset[int]:
+    return frozenset(compress(count(), flags))
 
 
 def frontier(
@@ -154,8 +156,7 @@ def frontier(
         {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: start},
         *(source, target, may, vertices + 1, edges, vertices, vertices, edges, vertices),
     )
-    stops, passed = (frozenset(compress(count(), found(place))) for place in (8, 9))
-    return stops, passed
+    return _marked(found(8)), _marked(found(9))
 
 
 def place(

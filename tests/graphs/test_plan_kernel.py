@@ -11,7 +11,7 @@ import pytest
 from simprof.profiler.graphs import plan_calls
 from simprof.profiler.graphs import plan_kernel as k
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.dag import make_dag
+from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import (
     depth_first,
     immediate_dominators,
@@ -19,13 +19,16 @@ from simprof.profiler.graphs.loops import (
     proper_back_edges,
 )
 from simprof.profiler.graphs.numbering import find_cut_edges, number, truncate
+from simprof.profiler.graphs.obvious import exit_block, find_obvious
 from simprof.profiler.graphs.paths import dag_tree, number_paths, truncated_dag
 from simprof.profiler.graphs.spanning import (
+    SpanningTree,
     chord_increments,
     edge_shares,
     heuristic,
     maximum_spanning_tree,
 )
+from simprof.profiler.plan.placement import Detours, choose_steps
 from simprof.profiler.request.weights import Guess
 from simprof.simulator.cpu import compiled
 from tests.oracles import planning
@@ -150,6 +153,7 @@ def check_dag(
             root_in_tree=root_in_tree,
         )
         assert whole == (dag, numbering, tree, found)
+    check_instrumented(rng, dag, known, [*tree.in_tree])
     barred = rng.sample(range(len(ends)), rng.randint(0, len(ends)))
     forest = maximum_spanning_tree(cfg.vertex_count, ends, sums, None, barred)
     assert list(forest.in_tree) == planning.tree(cfg.vertex_count, ends, sums, None, barred)
@@ -167,6 +171,24 @@ def check_dag(
         assert whole.numbering == number(whole.dag)
         assert whole.tree == dag_tree(whole.dag, weights)
         assert whole.increments == chord_increments(whole.tree, whole.numbering.values)
+
+
+def check_instrumented(
+    rng: random.Random, dag: Dag, known: planning.Edges, inside: list[bool]
+) -> None:
+    blocks = [block.id for block in dag.cfg.blocks]
+    early = frozenset(rng.sample(blocks, rng.randint(0, len(blocks))) if rng.random() < 0.3 else ())
+    some, others = (frozenset(rng.sample(blocks, rng.choice((0, 1, len(blocks))))) for _ in "12")
+    tree = SpanningTree(dag.vertex_count, *dag.columns[:2], tuple(inside), frozenset(), None)
+    found = choose_steps(dag, tree, [0] * len(inside), Detours(some, others))
+    steps = found.initial, found.static_region, found.final, found.counted_region
+    assert tuple(map(set, steps)) == planning.register_steps(known, inside, some, others)
+    if number(dag).total > 2000:
+        return
+    paths = find_obvious(dag, early)
+    defining = {edge for edge, defines in enumerate(paths.defining) if defines}
+    expected = planning.obvious(known, early, exit_block(dag.cfg))
+    assert (defining, set(paths.points), set(paths.kept)) == expected
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ The same definitions in the plainest Python: slow, of any size, and sharing no c
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -340,3 +340,60 @@ def _joins(vertices: int, ends: Ends, inside: Sequence[bool], root: tuple[int, i
             near[source].append(target)
             near[target].append(source)
     return root[0] in closure({root[1]}, near.__getitem__)
+
+
+def obvious(
+    graph: Edges, early: Collection[int], only: int | None
+) -> tuple[set[int], set[int], set[int]]:
+    """Return defining edges, recording points and what is kept (TPP 4.2.2); `only`: the EXIT block.
+
+    All ways are listed, and those that end in the blocks `early`.
+    """
+    entry, leave = graph.cfg.entry, graph.cfg.exit
+    on = Counter[int]()
+    work: list[tuple[int, tuple[int, ...]]] = [(entry, ())]
+    while work:
+        vertex, way = work.pop()
+        on.update(way * ((vertex == leave) + (vertex in early)))
+        work += [(graph.edges[edge][1], (*way, edge)) for edge in graph.out(vertex)]
+    defining = {edge for edge, times in on.items() if times == 1}
+    edges = list(enumerate(graph.edges))
+    ends = {edge for edge, (_, target, *_) in edges if target == leave}
+    leaving = {edge for edge in ends - defining if graph.edges[edge][0] == only}
+    into = {edge for edge, (_, target, *_) in edges if leaving and target == only}
+    points = ends - leaving | into
+    plain = [graph.edges[edge] for edge in range(len(edges)) if edge not in defining]
+    seen = closure([entry], lambda v: [target for source, target, *_ in plain if source == v])
+    needed = {edge for edge in points - defining if graph.edges[edge][0] in seen}
+    before = closure(
+        [graph.edges[edge][0] for edge in needed],
+        lambda v: [source for source, target, *_ in graph.edges if target == v],
+    )
+    kept = needed | {edge for edge, (_, target, *_) in edges if target in before}
+    if needed & into:
+        kept |= leaving
+    return defining, points if needed & into and into - needed else ends, kept
+
+
+def register_steps(
+    graph: Edges, inside: Sequence[bool], joins: Collection[int], leaves: Collection[int]
+) -> tuple[set[int], set[int], set[int], set[int]]:
+    """Return the edges that set the register, the vertices before, those that count, and the
+    vertices behind (EPP figure 8).
+    """
+    ends = [edge[:2] for edge in graph.edges]
+    may = [e for e, (_, to) in enumerate(ends) if inside[e] and to not in {*joins, graph.cfg.exit}]
+    initial, static = frontier(ends, set(may), graph.cfg.entry)
+    may = [e for e, (v, _) in enumerate(ends) if inside[e] and v not in leaves and e not in initial]
+    return initial, static, *frontier([pair[::-1] for pair in ends], set(may), graph.cfg.exit)
+
+
+def frontier(ends: Ends, may: Collection[int], start: int) -> tuple[set[int], set[int]]:
+    """Return where edges that `may` be followed and are the only ones to a vertex end, and the
+    vertices that they lead to.
+    """
+    degree = Counter(target for _, target in ends)
+    follows = [e for e in may if degree[ends[e][1]] == 1]
+    passed = closure([start], lambda v: [ends[e][1] for e in follows if ends[e][0] == v])
+    stops = {e for e, (v, _) in enumerate(ends) if v in passed and e not in follows}
+    return stops, passed - {start}

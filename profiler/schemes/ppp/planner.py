@@ -6,15 +6,15 @@ is derived here is said to be. Steps, each of which an option switches off:
 1. Leave out routines that the edge profile predicts: definite flow (`predicted`).
 2. Cold edges: by TPP's local criterion, and by a global one, a share of all paths that the program
    executes. They are left out everywhere (`plan_ppp`).
-3. Disconnect loops, leave out obvious paths, as TPP (`tpp.disconnection`, `tpp.obvious`).
+3. Disconnect loops, leave out obvious paths, as TPP (`tpp.disconnection`, `graphs.obvious`).
 4. Number the hot paths so that the hottest way on adds 0, and move the values off a spanning tree
-   (`PracticalDrafter.numbered`). Each stays on its edge off the tree of all edges of value 0.
+   (`number_practically`). Each stays on its edge off the tree of all edges of value 0.
 5. Where there are too many paths for an array, double the global share and begin again at step 2:
    the self-adjusting limit (`plan_ppp`; that it doubles is an assumption).
 6. Place the code, past cold edges too, and poison for free (`poisoning`; sizes derived).
 """
 
-# ruff: noqa: D102 - overriding methods do what `TppPlan` and `Drafter` say
+# ruff: noqa: D102 - overriding methods do what `TppPlan` says
 
 from __future__ import annotations
 
@@ -29,10 +29,17 @@ from simprof import schemes as s
 from simprof.profiler.schemes.ppp.options import Options, ValuePlaces
 from simprof.profiler.schemes.ppp.poisoning import PracticalGraphs
 from simprof.profiler.schemes.ppp.predicted import PredictedPlan, predict
-from simprof.profiler.schemes.tpp.obvious import ObviousPaths
-from simprof.profiler.schemes.tpp.plan import ObviousCounts, Rules, TppPlan, tree_weights
-from simprof.profiler.schemes.tpp.planner import Drafter, choose, exactly, prepared
-from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
+from simprof.profiler.schemes.tpp.plan import ObviousCounts, TppPlan, tree_weights
+from simprof.profiler.schemes.tpp.planner import (
+    GuidedRoutine,
+    choose,
+    exactly,
+    is_hashed,
+    place,
+    prepare,
+)
+from simprof.profiler.schemes.tpp.planner import parts as plan_parts
+from simprof.profiler.schemes.tpp.reduction import ReducedGraph, Rules, reduce_graph
 
 
 class Parts(NamedTuple):
@@ -114,54 +121,61 @@ class PppPlan(TppPlan, frozen=True, kw_only=True):
         assert self.increments.increments == self.numbering.values, "values are not on edges"
 
 
-class PracticalDrafter(Drafter, frozen=True, kw_only=True):
-    """Makes plans of one routine that differ in what is cold and in the path limit."""
-
-    parts: Parts
-
-    def graphs(self, hot: s.Dag, kept: s.Dag, split: int | None) -> HotGraphs:
-        tested, pushes = self.parts.tested, not self.parts.no_pushing
-        return PracticalGraphs(hot, kept, tested, False, split, not tested, pushes)
-
-    def numbered(
-        self, kept: s.Dag, obvious: ObviousPaths
-    ) -> tuple[s.PathNumbering, s.SpanningTree, s.ChordIncrements]:
-        if self.parts.numbering is ValuePlaces.EPP:
-            return super().numbered(kept, obvious)
-        columns, numbering = kept.columns, s.number_by_weight(kept, self.profile)
-        if self.parts.numbering is ValuePlaces.TREE:
-            tree = s.dag_tree(kept, tree_weights(obvious, self.weights))
-            return numbering, tree, s.chord_increments(tree, numbering.values)
-        inside = tuple(not value for value in numbering.values)
-        tree = s.SpanningTree(kept.vertex_count, *columns[:2], inside, frozenset(), None)
-        return (
-            numbering,
-            tree,
-            s.chord_increments(tree, numbering.values, (self.cfg.exit, self.cfg.entry)),
+def draft(
+    parts: Parts,
+    routine: GuidedRoutine,
+    cold: frozenset[int],
+    path_limit: int | None,
+    total_limit: int | None,
+) -> PppPlan:
+    """Plan without the edges `cold` and what is cold because of them."""
+    left = reduce_graph(
+        routine.cfg,
+        routine.disconnection,
+        routine.early,
+        routine.rules,
+        cold,
+        path_limit,
+        total_limit,
+    )
+    graphs = PracticalGraphs(
+        left.hot,
+        left.kept,
+        counts_cold=parts.tested,
+        split=left.obvious.split,
+        free=not parts.tested,
+        pushes=not parts.no_pushing,
+    )
+    paths = number_practically(parts, routine, left)
+    placement, size = place(graphs, paths), paths.numbering.total
+    # Where nothing is hot there is no code either, unless all is as under `tpp`.
+    is_plain = parts.tested and not parts.share and not parts.limit
+    actions = s.with_edge_counters({}, placement.edge_counters)
+    if left.obvious.kept or (is_plain and not left.obvious.defining):
+        actions, size = graphs.practical_actions(
+            placement, is_hashed(routine, paths), paths.numbering, paths.increments.potential
         )
+    placement = replace(placement, actions=actions)
+    fields = plan_parts(routine, left, graphs, paths, placement, size)
+    made = PppPlan(**fields, unit_flow=parts.unit_flow)
+    stray = None if parts.tested else made.numbering.total
+    plan = replace(made.plan, first_stray=stray, overcounts=bool(made.pushed_past))
+    return replace(made, plan=plan)
 
-    def needs_code(self, obvious: ObviousPaths) -> bool:
-        # Where nothing is hot there is no code either, unless all is as under `tpp`.
-        if not self.parts.tested or self.parts.share or self.parts.limit:
-            return bool(obvious.kept)
-        return super().needs_code(obvious)
 
-    def counted(
-        self,
-        graphs: HotGraphs,
-        placement: s.Placement,
-        hashed: bool,
-        numbering: s.PathNumbering,
-        increments: s.ChordIncrements,
-    ) -> tuple[Actions, int]:
-        assert isinstance(graphs, PracticalGraphs)
-        return graphs.practical_actions(placement, hashed, numbering, increments.potential)
-
-    def made(self, **parts: Any) -> TppPlan:
-        made = PppPlan(**parts, unit_flow=self.parts.unit_flow)
-        stray = None if self.parts.tested else made.numbering.total
-        plan = replace(made.plan, first_stray=stray, overcounts=bool(made.pushed_past))
-        return replace(made, plan=plan)
+def number_practically(parts: Parts, routine: GuidedRoutine, left: ReducedGraph) -> s.NumberedPaths:
+    """Number the paths of the kept graph, and say what its edges add."""
+    cfg, kept, weights = routine.cfg, left.kept, tree_weights(left.obvious, routine.weights)
+    if parts.numbering is ValuePlaces.EPP:
+        return s.number_dag(kept, weights)
+    numbering, root = s.number_by_weight(kept, routine.profile), (cfg.exit, cfg.entry)
+    if parts.numbering is ValuePlaces.TREE:
+        tree = s.dag_tree(kept, weights)
+    else:
+        inside = tuple(not value for value in numbering.values)
+        ends = kept.columns[:2]
+        tree = s.SpanningTree(kept.vertex_count, *ends, inside, frozenset(), None)
+    return s.NumberedPaths(kept, numbering, tree, s.chord_increments(tree, numbering.values, root))
 
 
 def plan_ppp(
@@ -187,18 +201,19 @@ def plan_ppp(
         left_out = predict(cfg, profile, share, parts.unit_flow, known, limits)
         if left_out is not None:
             return left_out
-    rules, make = Rules(cold_counter=parts.tested), partial(PracticalDrafter, parts=parts)
-    draft, local = prepared(cfg, edge_counts, cold, loop, weights, table, rules, make)
+    rules = Rules(cold_counter=parts.tested)
+    routine, local = prepare(cfg, edge_counts, cold, loop, weights, table, rules)
+    drafted = partial(draft, parts, routine)
     dfs = s.depth_first(cfg)
     live = s.live_edges(cfg, dfs) - dfs.self_loops  # which are on no path
 
     def without(share: Fraction) -> TppPlan:
         """Leave out what is cold by either criterion; `share` of the global one, in percent."""
         few = [edge for edge in live if 100 * profile[edge] < share * parts.unit_flow]
-        return choose(draft, lambda: local().union(few), True, *limits)
+        return choose(drafted, lambda: local().union(few), True, *limits)
 
     share = exactly(parts.share)
-    chosen = without(share) if share else choose(draft, local, False, *limits)
+    chosen = without(share) if share else choose(drafted, local, False, *limits)
     share = share or exactly(Options.global_cold.default)
     while parts.limit and share <= 100:  # no edge has more
         if chosen.numbering.total <= parts.limit and chosen.natural is not s.CounterTable.HASH:

@@ -22,7 +22,7 @@ from functools import cached_property
 
 from simprof import schemes as s
 from simprof.profiler.schemes.tpp.actions import CountColdPath, Poison
-from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
+from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs, LeftOut
 
 
 class PracticalGraphs(HotGraphs, frozen=True, dict=True):
@@ -32,40 +32,26 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
     pushes: bool = True  # Whether code moves past cold edges
 
     @cached_property
-    def _cold(self) -> tuple[tuple[s.Edge, bool, bool], ...]:
-        """Edges that the kept graph lacks: whether a path turns, or ends, cold there, and whether
-        one comes from there, or begins there, cold.
-        """
-        last, first, real = self.hot.exit_dummy, self.hot.entry_dummy, self.hot.real
-        return tuple(
-            (edge, edge.source not in last, edge.target not in first)
-            if ends
-            else (edge, edge.id not in real, edge.id not in real)
-            for edge, ends in self.left_out
-        )
-
-    @cached_property
     def detours(self) -> s.Detours:
         """What no initialisation and no count is moved past."""
         if not self.pushes:
             return self.ways
         # What obvious paths take is not cold, and nothing moves past it.
         last, first = self.kept.exit_dummy, self.kept.entry_dummy
-        leaves = {e.source for e, cold, _ in self._cold if not cold and e.source not in last}
-        joins = {e.target for e, _, cold in self._cold if not cold and e.target not in first}
+        left_out = self.left_out
+        leaves = {left.source for left in left_out if left.comes_hot and left.source not in last}
+        joins = {left.target for left in left_out if left.goes_hot and left.target not in first}
         return s.Detours(self.ways.joins & joins, self.ways.leaves & leaves)
 
-    def start(self, edge: s.Edge, ends: bool, counted: frozenset[int]) -> s.Action | None:
-        """What keeps the path that leads on from `edge` from being taken for a hot one."""
+    def start(self, left: LeftOut, counted: frozenset[int]) -> s.Action | None:
+        """What keeps the path that leads on from an edge from being taken for a hot one."""
         if not self.free:
-            return super().start(edge, ends, counted)
-        target = edge.target
-        hot = target in self.hot.entry_dummy if ends else edge.id in self.hot.real
-        if hot or target == self.hot.cfg.exit:
+            return super().start(left, counted)
+        if left.goes_hot or left.target == self.hot.cfg.exit:
             return None
-        if target in counted:
+        if left.target in counted:
             return CountColdPath()  # nothing counts it later
-        return Poison() if target in self.kept_vertices else None
+        return Poison() if left.target in self.kept_vertices else None
 
     def tested(self, action: s.Action, hashed: bool) -> s.Action:
         """What is done in place of an action where poison may be met."""
@@ -74,12 +60,11 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
     def poisoning_edges(self, placement: s.Placement) -> dict[int, int]:
         """Return the edges that poison the register, and where they lead."""
         counted, static = placement.counted_region, placement.static_region
-        starts = ((edge, self.start(edge, ends, counted)) for edge, ends in self.left_out)
         return {
-            edge.id: edge.target
-            for edge, action in starts
+            left.edge: left.target
+            for left in self.left_out
             # Where the register is still to be set, poison would be lost.
-            if isinstance(action, Poison) and edge.target not in static
+            if isinstance(self.start(left, counted), Poison) and left.target not in static
         }
 
     def practical_actions(
@@ -107,15 +92,15 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
         paths are counted as hot: each wrong count is of the last path that comes from such an edge
         to where the register is set, or of the first that leaves by one where all is counted.
         """
-        for edge, leaves, joins in self._cold:
-            if leaves and edge.source in counted:
-                yield edge.id
-            if joins and edge.target in static:
-                yield edge.id
+        for left in self.left_out:
+            if not left.comes_hot and left.source in counted:
+                yield left.edge
+            if not left.goes_hot and left.target in static:
+                yield left.edge
 
     def doubtful(self, counted: frozenset[int], static: frozenset[int]) -> frozenset[int]:
         """Return where a path may be another than it seems, as code moved past cold edges."""
-        unpoisoned = {edge.target for edge, _, joins in self._cold if joins} & static
+        unpoisoned = static.intersection(left.target for left in self.left_out if not left.goes_hot)
         return self.reached(unpoisoned) | (self.poisoned & counted)
 
     def unseen(self, counted: frozenset[int]) -> Iterator[int]:
@@ -124,7 +109,7 @@ class PracticalGraphs(HotGraphs, frozen=True, dict=True):
         """
         source = self.hot.cfg.ends[0]
         yield from (edge for edge in self.cold_ends if source[edge] not in counted)
-        for edge, ends in self.left_out:
-            entered = isinstance(self.start(edge, ends, counted), CountColdPath)
-            if entered and (ends or edge.source not in counted):
-                yield edge.id
+        for left in self.left_out:
+            entered = isinstance(self.start(left, counted), CountColdPath)
+            if entered and (left.ends or left.source not in counted):
+                yield left.edge

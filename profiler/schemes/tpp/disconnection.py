@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from itertools import chain
 
 from msgspec import Struct
 
@@ -57,19 +56,21 @@ def disconnect(
         return part * sum([counts[edge] for edge in entries]) < turns
 
     loops = loop_regions(cfg, dfs, iterates) if share else ()
+    if not loops:
+        return Disconnection((), s.NO_EDGES, s.NO_EDGES, {})
+    source, target = cfg.ends
     truncated = {edge for loop in loops for edge in (*loop.entries, *loop.exits)} - dfs.back_edges
-    outer = truncated & {*cfg.out_edges[cfg.entry], *cfg.in_edges[cfg.exit]}
+    outer = {e for e in truncated if source[e] == cfg.entry or target[e] == cfg.exit}
     cuts = truncated - outer
     single = {next(iter(loop.body)) for loop in loops if len(loop.body) == 1}
-    turns = {edge for edge in dfs.self_loops if cfg.edges[edge].source in single}
+    turns = {edge for edge in dfs.self_loops if source[edge] in single}
     removed = (dfs.back_edges - dfs.self_loops) | cuts | turns
-    sources = {cfg.edges[edge].source for edge in removed}
-    targets = {cfg.edges[edge].target for edge in removed}
+    sources, targets = {source[edge] for edge in removed}, {target[edge] for edge in removed}
     joined = {
-        edge
-        for edge in outer
-        if (cfg.edges[edge].source == cfg.entry and cfg.edges[edge].target in targets)
-        or (cfg.edges[edge].target == cfg.exit and cfg.edges[edge].source in sources)
+        e
+        for e in outer
+        if (source[e] == cfg.entry and target[e] in targets)
+        or (target[e] == cfg.exit and source[e] in sources)
     }
     return Disconnection(loops, frozenset(cuts), frozenset(joined | turns), _flows(loops, counts))
 
@@ -89,26 +90,29 @@ def loop_regions(
     """Return the loops that are `chosen` by their entry edges: natural ones, then irreducible
     regions.
     """
-    source, reached, proper = cfg.ends[0], dfs.reached, s.proper_back_edges(cfg, dfs)
+    (source, target), reached, proper = cfg.ends, dfs.reached, s.proper_back_edges(cfg, dfs)
     regions: dict[frozenset[int], LoopRegion] = {}
-    for head, back_edges in s.loop_entries(cfg, dfs).items():
-        # Other edges to the head of a natural loop come from outside, and no others do.
-        into = [e for e in cfg.in_edges[head] if e not in proper and source[e] in reached]
-        if chosen(into):
+    heads = s.loop_entries(cfg, dfs)
+    into: dict[int, list[int]] = {head: [] for head in heads}
+    # Other edges to the head of a natural loop come from outside, and no others do.
+    for edge, head in enumerate(target) if heads else ():
+        if head in into and edge not in proper and source[edge] in reached:
+            into[head].append(edge)
+    for head, back_edges in heads.items():
+        if chosen(into[head]):
             loop = s.natural_loop(cfg, dfs, head, back_edges)
-            regions[loop.body] = LoopRegion(loop.body, tuple(into), loop.exits)
+            regions[loop.body] = LoopRegion(loop.body, tuple(into[head]), loop.exits)
     # Irreducible regions are loops with several headers: the strongly connected component around a
     # back edge whose target does not dominate its source.
     inside = set[int]()
     for edge in sorted(dfs.back_edges - proper):
-        if (head := cfg.edges[edge].target) not in inside:
+        if (head := target[edge]) not in inside:
             body = _component(cfg, head)
             inside |= body
-            around = chain.from_iterable(map(cfg.in_edges.__getitem__, body))
             outside = reached - body
-            into = sorted([edge for edge in around if source[edge] in outside])
-            if body not in regions and chosen(into):
-                regions[body] = LoopRegion(body, tuple(into), s.exits_of(cfg, body))
+            entries = [e for e, to in enumerate(target) if to in body and source[e] in outside]
+            if body not in regions and chosen(entries):
+                regions[body] = LoopRegion(body, tuple(entries), s.exits_of(cfg, body))
     return tuple(regions.values())
 
 

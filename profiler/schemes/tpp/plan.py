@@ -11,8 +11,6 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from simprof import schemes as s
 from simprof.profiler.schemes.tpp.actions import (
     COLD_COUNTER,
@@ -20,23 +18,12 @@ from simprof.profiler.schemes.tpp.actions import (
     CountBranching,
     CountHotPath,
 )
-from simprof.profiler.schemes.tpp.cold import remove_cold, through
 from simprof.profiler.schemes.tpp.disconnection import Disconnection
-from simprof.profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
 from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
+from simprof.profiler.schemes.tpp.reduction import Rules, reduce_graph
 
 # Path registers stay this close to where they start, so that poison is told from any of them.
 POISON_REACH = -POISON // 2
-
-
-class Rules(NamedTuple):
-    """What the paper leaves open, and what is switched off: see `plan_tpp`."""
-
-    literal_cold: bool = False
-    obvious_first: bool = False
-    count_obvious: bool = False
-    cold_counter: bool = True
-    branching: bool = False
 
 
 class ObviousCounts(NamedTuple):
@@ -57,7 +44,7 @@ class TppPlan(s.PathCountingPlan, frozen=True, kw_only=True, dict=True):
     rules: Rules
     # The acyclic graph without cold edges, and the part of it that is instrumented, `dag`
     graphs: HotGraphs
-    obvious: ObviousPaths  # The obvious paths of the former, or of that with cold edges (4.3)
+    obvious: s.ObviousPaths  # The obvious paths of the former, or of that with cold edges (4.3)
     # numbering, tree, increments: Of the latter.
     numbering: s.PathNumbering
     tree: s.SpanningTree
@@ -83,11 +70,8 @@ class TppPlan(s.PathCountingPlan, frozen=True, kw_only=True, dict=True):
     @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without a path limit: hot ones, obvious or not."""
-        cuts, merged = self.disconnection.cuts, self.disconnection.merged
-        whole = s.make_dag(self.cfg, self.dag.dfs, cuts, merged)
-        hot = remove_cold(whole, self.cold, self.rules.literal_cold)
-        obvious, (_, kept) = reduce_graph(whole, hot, self.obvious.early, self.rules)
-        return s.number(kept).total + len(obvious.first_edges)
+        left = reduce_graph(self.cfg, self.disconnection, self.obvious.early, self.rules, self.cold)
+        return s.number(left.kept).total + len(left.obvious.first_edges)
 
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
@@ -286,29 +270,7 @@ class TppPlan(s.PathCountingPlan, frozen=True, kw_only=True, dict=True):
             assert set(self.plan.actions) <= self.dag.dfs.self_loops, "code for obvious paths only"
 
 
-def reduce_graph(
-    whole: s.Dag, hot: s.Dag, early: frozenset[int], rules: Rules
-) -> tuple[ObviousPaths, tuple[s.Dag, s.Dag]]:
-    """Find the obvious paths of an acyclic graph, its hot part, and what to instrument of that."""
-    obvious = find_obvious(whole if rules.obvious_first else hot, early)
-    if rules.count_obvious:
-        everything = frozenset(range(len(obvious.dag.columns.source)))
-        ends = frozenset(obvious.dag.in_edges[whole.cfg.exit])
-        obvious = replace(obvious, kept=everything, points=ends)
-    if rules.obvious_first and hot is not whole:
-        # What only obvious paths take is not cold, whatever the profile says of its edges.
-        warm = {edge[1:] for edge in hot.edges}
-        cool = {
-            edge.id for edge in whole.edges if edge[1:] not in warm and edge.source != obvious.split
-        }
-        kept = through(whole, obvious.kept - cool)
-        hot = s.thin(whole, {edge.id for edge in whole.edges} - (cool & obvious.kept))
-    else:
-        kept = s.thin(hot, obvious.kept)
-    return obvious, (hot, kept)
-
-
-def tree_weights(obvious: ObviousPaths, weights: Sequence[float]) -> Sequence[float]:
+def tree_weights(obvious: s.ObviousPaths, weights: Sequence[float]) -> Sequence[float]:
     """What chooses the tree: the way out of a split EXIT block is in it, so that paths are counted
     before that block.
     """

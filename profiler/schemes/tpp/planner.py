@@ -2,12 +2,12 @@
 
 EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbers them:
 
-1. Disconnect loops that iterate much (4.2.1): `disconnection`.
-2. Leave cold edges out, where that makes a hashed routine one with an array (4.1): `cold`.
-   Truncation of what has too many paths still comes after that (EPP 5.3).
-3. Leave out what only obvious paths need (4.2.2; after cold edges, or before, 4.3): `obvious`.
-4. Number, place and count what is kept as EPP does; poison and count cold paths: `poisoning`.
-   What belongs to dummy edges goes to the edges that they stand for (A.3), as in `placement`.
+1. Disconnect loops that iterate much (4.2.1): `prepare`, `disconnection`.
+2. Leave cold edges out (`cold`), where that makes a hashed routine one with an array (4.1):
+   `choose`. Truncation of what has too many paths still comes after that (EPP 5.3).
+3. Leave out what only obvious paths need (4.2.2; after cold edges, or before, 4.3): `reduction`.
+4. Number, place and count what is kept as EPP does (`draft`); poison and count cold paths
+   (`poisoning`). What belongs to dummy edges goes to the edges that they stand for (A.3).
 5. Rebuild the profile (4.2.2): counted paths from the counters; obvious paths from the edge
    profile: the least count of any of its edges, its defining edges among them.
 """
@@ -15,12 +15,12 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from simprof import schemes as s
@@ -29,12 +29,12 @@ from simprof.profiler.schemes.tpp.actions import (
     CountColdPath,
     CountHotPath,
 )
-from simprof.profiler.schemes.tpp.cold import cold_edges, remove_cold
+from simprof.profiler.schemes.tpp.cold import cold_edges
 from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
-from simprof.profiler.schemes.tpp.obvious import ObviousPaths
-from simprof.profiler.schemes.tpp.plan import POISON_REACH, Rules, reduce_graph, tree_weights
+from simprof.profiler.schemes.tpp.plan import POISON_REACH, tree_weights
 from simprof.profiler.schemes.tpp.plan import TppPlan as TppPlan
-from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs
+from simprof.profiler.schemes.tpp.poisoning import HotGraphs
+from simprof.profiler.schemes.tpp.reduction import ReducedGraph, Rules, reduce_graph
 
 
 def plan_tpp(
@@ -77,19 +77,24 @@ def plan_tpp(
     """
     if not (0 <= cold <= 100 and 0 <= loop <= 100):
         raise ValueError(f"TPP({cold}, {loop}): percentages are 0 to 100")
-    drafter, left_out = prepared(
-        cfg,
-        edge_counts,
-        cold,
-        loop,
-        weights,
-        table,
-        Rules(literal_cold, obvious_first, count_obvious, cold_counter, branching),
-    )
-    return choose(drafter, left_out, cold_always, path_limit, total_limit)
+    rules = Rules(literal_cold, obvious_first, count_obvious, cold_counter, branching)
+    routine, left_out = prepare(cfg, edge_counts, cold, loop, weights, table, rules)
+    return choose(partial(draft, routine), left_out, cold_always, path_limit, total_limit)
 
 
-def prepared(
+class GuidedRoutine(NamedTuple):
+    """What all drafts of a routine's plan are made from."""
+
+    cfg: s.ControlFlowGraph
+    weights: tuple[float, ...]
+    profile: tuple[int, ...]  # Edge counts
+    disconnection: Disconnection
+    early: frozenset[int]  # Blocks where activations end early
+    table: s.CounterTable | None
+    rules: Rules
+
+
+def prepare(
     cfg: s.ControlFlowGraph,
     edge_counts: Sequence[int],
     cold: float,
@@ -97,11 +102,9 @@ def prepared(
     weights: Sequence[float] | None,
     table: s.CounterTable | None,
     rules: Rules,
-    make: Callable[..., Drafter] | None = None,
-) -> tuple[Drafter, Callable[[], frozenset[int]]]:
-    """Return what drafts the plans of a routine whose loops are disconnected, and what finds its
-    edges that are cold by the local criterion; parameters as of `plan_tpp`. `make`: A kind of
-    `Drafter`; None: `tpp`'s own.
+) -> tuple[GuidedRoutine, Callable[[], frozenset[int]]]:
+    """Disconnect a routine's loops (4.2.1); returns also what finds its edges that are cold by the
+    local criterion (4.1.1). Parameters as of `plan_tpp`.
     """
     dfs = s.depth_first(cfg)
     profile = s.measured(cfg, edge_counts)
@@ -110,23 +113,16 @@ def prepared(
     left = [0] * cfg.vertex_count
     for source, times in zip(cfg.ends[0], profile, strict=True):
         left[source] += times
-    drafter = (make or Drafter)(
-        cfg,
-        s.given_weights(cfg, weights),
-        profile,
-        cuts,
-        # Activations end early in blocks that the profile enters more often than it leaves.
-        frozenset([block for block, count in enumerate(executions) if count > left[block]]),
-        table,
-        rules,
-    )
-    return drafter, partial(
+    # Activations end early in blocks that the profile enters more often than it leaves.
+    early = frozenset([block for block, count in enumerate(executions) if count > left[block]])
+    given = s.given_weights(cfg, weights)
+    return GuidedRoutine(cfg, given, profile, cuts, early, table, rules), partial(
         cold_edges, cfg, dfs, profile, executions, exactly(cold), cuts.exit_flow
     )
 
 
 def choose(
-    draft: Drafter,
+    draft: Callable[[frozenset[int], int | None, int | None], TppPlan],
     cold: Callable[[], frozenset[int]],
     always: bool,
     path_limit: int | None,
@@ -152,109 +148,85 @@ def choose(
     return reduced if always or is_array else chosen
 
 
-class Drafter(Struct, frozen=True):
-    """Makes plans of one routine that differ in what is cold and in the path limit. What `ppp` does
-    otherwise it overrides: `graphs`, `numbered`, `needs_code`, `counted` and `made`.
-    """
+def draft(
+    routine: GuidedRoutine, cold: frozenset[int], path_limit: int | None, total_limit: int | None
+) -> TppPlan:
+    """Plan without the edges `cold` and what is cold because of them."""
+    rules = routine.rules
+    left = reduce_graph(
+        routine.cfg, routine.disconnection, routine.early, rules, cold, path_limit, total_limit
+    )
+    hot, obvious = left.hot, left.obvious
+    graphs = HotGraphs(hot, left.kept, rules.cold_counter, rules.branching, obvious.split)
+    paths = s.number_dag(left.kept, tree_weights(obvious, routine.weights))
+    placement, hashed = place(graphs, paths), is_hashed(routine, paths)
+    # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
+    actions = s.with_edge_counters({}, placement.edge_counters)
+    if obvious.kept or not obvious.defining:
+        actions = graphs.actions(placement, hashed)
+    placement = replace(placement, actions=actions)
+    return TppPlan(**parts(routine, left, graphs, paths, placement, paths.numbering.total))
 
-    cfg: s.ControlFlowGraph
-    weights: tuple[float, ...]
-    profile: tuple[int, ...]  # Edge counts
-    disconnection: Disconnection
-    early: frozenset[int]  # Blocks where activations end early
-    table: s.CounterTable | None
-    rules: Rules
 
-    def graphs(self, hot: s.Dag, kept: s.Dag, split: int | None) -> HotGraphs:
-        """Return the two graphs that decide what happens on which edge."""
-        return HotGraphs(hot, kept, self.rules.cold_counter, self.rules.branching, split)
+def place(graphs: HotGraphs, paths: s.NumberedPaths) -> s.Placement:
+    """Place the instrumentation of the kept graph as EPP does (EPP 3.4)."""
+    # A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of
+    # one block is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends
+    # paths as any back edge, the block is an obvious path (figure 7f), and the counter is gone.
+    # There are no other edge counters: the edge profile is TPP's input.
+    increments = paths.increments.increments
+    placement = s.place(graphs.kept, paths.tree, increments, (), graphs.detours)
+    if graphs.split is None:
+        return placement
+    return replace(placement, counted_region=placement.counted_region | {graphs.split})
 
-    def numbered(
-        self, kept: s.Dag, obvious: ObviousPaths
-    ) -> tuple[s.PathNumbering, s.SpanningTree, s.ChordIncrements]:
-        """Number the paths of the graph that is instrumented, and say what its edges add."""
-        numbering = s.number(kept)
-        tree = s.dag_tree(kept, tree_weights(obvious, self.weights))
-        return numbering, tree, s.chord_increments(tree, numbering.values)
 
-    def needs_code(self, obvious: ObviousPaths) -> bool:
-        """Whether a routine gets any code besides the counters of self-loops."""
-        # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
-        return bool(obvious.kept or not obvious.defining)
+def is_hashed(routine: GuidedRoutine, paths: s.NumberedPaths) -> bool:
+    """Whether path counters are in a hash table (EPP 5.3)."""
+    table, _ = s.choose_table(paths.increments.greatest, routine.table)
+    return table is s.CounterTable.HASH
 
-    def counted(
-        self,
-        graphs: HotGraphs,
-        placement: s.Placement,
-        hashed: bool,
-        numbering: s.PathNumbering,
-        increments: s.ChordIncrements,
-    ) -> tuple[Actions, int]:
-        """Return what is done on edges, and how many path counters an array has."""
-        return graphs.actions(placement, hashed), numbering.total
 
-    def made(self, **parts: Any) -> TppPlan:
-        """Return the plan that has these parts."""
-        return TppPlan(**parts)
-
-    def __call__(
-        self, cold: frozenset[int], path_limit: int | None, total_limit: int | None
-    ) -> TppPlan:
-        """Plan without the edges `cold` and what is cold because of them."""
-        cuts, merged = self.disconnection.cuts, self.disconnection.merged
-        cfg, dfs, rules = self.cfg, s.depth_first(self.cfg), self.rules
-        whole = s.make_dag(cfg, dfs, cuts, merged)
-        hot = remove_cold(whole, cold, rules.literal_cold)
-        if more := s.find_cut_edges(hot, path_limit, total_limit):
-            whole = s.make_dag(cfg, dfs, cuts | frozenset(more), merged)
-            hot = remove_cold(whole, cold, rules.literal_cold)
-        obvious, kept = reduce_graph(whole, hot, self.early, rules)
-        graphs = self.graphs(*kept, obvious.split)
-        numbering, tree, increments = self.numbered(graphs.kept, obvious)
-        # A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of
-        # one block is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends
-        # paths as any back edge, the block is an obvious path (figure 7f), and the counter is gone.
-        # There are no other edge counters: the edge profile is TPP's input.
-        placement = s.place(graphs.kept, tree, increments.increments, (), graphs.detours)
-        if graphs.split is not None:
-            counted = placement.counted_region | {graphs.split}
-            placement = replace(placement, counted_region=counted)
-        greatest = increments.greatest
-        natural, _ = s.choose_table(greatest)
-        kind, addressing = s.choose_table(greatest, self.table)
-        actions, size = s.with_edge_counters({}, placement.edge_counters), numbering.total
-        if self.needs_code(obvious):
-            is_hashed = kind is s.CounterTable.HASH
-            actions, size = self.counted(graphs, placement, is_hashed, numbering, increments)
-        placed = list(chain.from_iterable(actions.values()))
-        if all(isinstance(action, s.CountEdge) for action in placed):
-            natural, kind, addressing = s.CounterTable.NONE, s.CounterTable.NONE, None
-        counts_cold = CountHotPath | CountBranching | CountColdPath
-        has_cold = any(isinstance(action, counts_cold) for action in placed)
-        plan = replace(
-            s.instrumentation(replace(placement, actions=actions), size, (kind, addressing)),
-            uncounted_entries=graphs.uncounted_entries(placement),
-            named_counters=("cold paths",) * has_cold,
-        )
-        return self.made(
-            cfg=cfg,
-            plan=plan,
-            weights=self.weights,
-            dag=graphs.kept,
-            numbering=numbering,
-            edge_profile=self.profile,
-            disconnection=self.disconnection,
-            cold=cold,
-            rules=rules,
-            graphs=graphs,
-            obvious=obvious,
-            tree=tree,
-            increments=increments,
-            static_region=placement.static_region,
-            natural=natural,
-        )
+def parts(
+    routine: GuidedRoutine,
+    left: ReducedGraph,
+    graphs: HotGraphs,
+    paths: s.NumberedPaths,
+    placement: s.Placement,
+    size: int,
+) -> dict[str, Any]:
+    """Return the parts of a plan; `size`: How many path counters an array has."""
+    natural, _ = s.choose_table(paths.increments.greatest)
+    kept = s.choose_table(paths.increments.greatest, routine.table)
+    placed = list(chain.from_iterable(placement.actions.values()))
+    if all(isinstance(action, s.CountEdge) for action in placed):
+        natural, kept = s.CounterTable.NONE, (s.CounterTable.NONE, None)
+    counts_cold = CountHotPath | CountBranching | CountColdPath
+    has_cold = any(isinstance(action, counts_cold) for action in placed)
+    plan = replace(
+        s.instrumentation(placement, size, kept),
+        uncounted_entries=graphs.uncounted_entries(placement),
+        named_counters=("cold paths",) * has_cold,
+    )
+    return {
+        "cfg": routine.cfg,
+        "plan": plan,
+        "weights": routine.weights,
+        "dag": left.kept,
+        "numbering": paths.numbering,
+        "edge_profile": routine.profile,
+        "disconnection": routine.disconnection,
+        "cold": left.cold,
+        "rules": routine.rules,
+        "graphs": graphs,
+        "obvious": left.obvious,
+        "tree": paths.tree,
+        "increments": paths.increments,
+        "static_region": placement.static_region,
+        "natural": natural,
+    }
 
 
 def exactly(percent: float) -> Fraction:
     """The number that the user wrote, not the float next to it."""
-    return Fraction(str(percent))
+    return Fraction(Decimal(str(percent)))

@@ -11,9 +11,10 @@ poisoned vertex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -27,6 +28,20 @@ from simprof.profiler.schemes.tpp.actions import (
 )
 
 Actions = dict[int, tuple[s.Action, ...]]
+
+
+class LeftOut(NamedTuple):
+    """A control-flow edge that the kept graph lacks, though control can take it: it is cold, or on
+    obvious paths only, or paths end with it.
+    """
+
+    edge: int
+    source: int
+    target: int
+    ends: bool  # Whether paths end with it
+    # Whether a hot path leads over it; where paths end, whether a hot one does, or begins behind it
+    comes_hot: bool
+    goes_hot: bool
 
 
 class HotGraphs(Struct, frozen=True, dict=True):
@@ -53,16 +68,20 @@ class HotGraphs(Struct, frozen=True, dict=True):
 
     @property
     @s.remembers_recent
-    def left_out(self) -> tuple[tuple[s.Edge, bool], ...]:
-        """The control-flow edges that the kept graph lacks, though control can take them, each with
-        whether it ends a path.
-        """
-        # An edge that ends none was left out because it is cold or only on obvious paths. Self-
-        # loops are no such edges unless paths end at them: their counters change no path.
-        dfs, removed = self.hot.dfs, frozenset(self.hot.removed)
-        left = s.live_edges(self.hot.cfg, dfs) - self.kept.real.keys() - (dfs.self_loops - removed)
-        edges = self.hot.cfg.edges
-        return tuple([(edges[edge], edge in removed) for edge in sorted(left)])
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """The edges that the kept graph lacks, ascending."""
+        hot, (cfg, dfs) = self.hot, (self.hot.cfg, self.hot.dfs)
+        removed, kept, real = frozenset(hot.removed), self.kept.real, hot.real
+        last, first, reached = hot.exit_dummy, hot.entry_dummy, dfs.reached
+        # Self-loops are no such edges unless paths end at them: their counters change no path.
+        inside = kept.keys() | (dfs.self_loops - removed)
+        return tuple(
+            LeftOut(edge, source, target, True, source in last, target in first)
+            if edge in removed
+            else LeftOut(edge, source, target, False, edge in real, edge in real)
+            for edge, source, target, _ in cfg.edges
+            if edge not in inside and source in reached
+        )
 
     @property
     def detours(self) -> s.Detours:
@@ -72,9 +91,11 @@ class HotGraphs(Struct, frozen=True, dict=True):
     @cached_property
     def ways(self) -> s.Detours:
         """Where control leaves the kept graph, and where it comes back poisoned."""
+        if not self.kept_vertices:
+            return s.Detours()
         joins, leaves = set(), set()
         last, first = self.kept.exit_dummy, self.kept.entry_dummy
-        for (_, source, target, _), ends in self.left_out:
+        for _, source, target, ends, _, _ in self.left_out:
             if not (ends and source in last):
                 leaves.add(source)
             if not (ends and target in first):
@@ -86,31 +107,32 @@ class HotGraphs(Struct, frozen=True, dict=True):
         """Vertices of the kept graph where the path register may be poisoned."""
         return self.reached(self.ways.joins) - {self.kept.cfg.exit}
 
-    def reached(self, starts: Iterable[int]) -> frozenset[int]:
+    def reached(self, starts: frozenset[int]) -> frozenset[int]:
         """Return the vertices that the kept graph leads to from some, these included."""
+        if not starts:
+            return starts
         onward, target = self.kept.out_edges, self.kept.columns.target
         return frozenset(s.closure(starts, lambda v: [target[e] for e in onward[v]]))
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:
         """Edges that end cold paths only."""
-        return frozenset(edge.id for edge, ends in self.left_out if self._end(edge, ends))
+        return frozenset(left.edge for left in self.left_out if self._end(left))
 
     def actions(self, placement: s.Placement, hashed: bool = False) -> Actions:
         """Return the placement's actions, with poison and cold counts; in a hash table or not."""
-        source, counted = self.hot.cfg.ends[0], placement.counted_region
+        source, counted, poisoned = self.hot.cfg.ends[0], placement.counted_region, self.poisoned
         combined: Actions = dict(placement.actions)
-        for edge, group in placement.actions.items() if self.poisoned else ():
-            if source[edge] in self.poisoned:
+        for edge, group in placement.actions.items():
+            if source[edge] in poisoned:
                 combined[edge] = tuple([self.tested(action, hashed) for action in group])
         # Poison is dropped where nothing could ever meet it.
-        dropped: list[s.Action] = [] if self.poisoned - counted else [Poison()]
+        dropped: list[s.Action] = [] if poisoned - counted else [Poison()]
         dropped += [] if self.counts_cold else [CountColdPath()]
-        for left, ends in self.left_out:
-            first, last = self._end(left, ends), self.start(left, ends, counted)
-            new = (first, *combined.get(left.id, ()), last)
+        for left in self.left_out:
+            new = (self._end(left), *combined.get(left.edge, ()), self.start(left, counted))
             if kept := [action for action in new if action and action not in dropped]:
-                combined[left.id] = tuple(kept)
+                combined[left.edge] = tuple(kept)
         return dict(sorted(combined.items()))
 
     def uncounted_entries(self, placement: s.Placement) -> frozenset[int]:
@@ -120,11 +142,11 @@ class HotGraphs(Struct, frozen=True, dict=True):
         if self.counts_cold and self.split is None:
             return frozenset()
         counted = placement.counted_region
-        starts = ((edge, self.start(edge, ends, counted)) for edge, ends in self.left_out)
+        starts = ((left, self.start(left, counted)) for left in self.left_out)
         return frozenset(
-            edge.id
-            for edge, action in starts
-            if (edge.target == self.split and action is None)
+            left.edge
+            for left, action in starts
+            if (left.target == self.split and action is None)
             or (isinstance(action, CountColdPath) and not self.counts_cold)
         )
 
@@ -138,27 +160,25 @@ class HotGraphs(Struct, frozen=True, dict=True):
             return CountBranching(action.constant, action.on_back_edge)
         return CountHotPath(action.constant, action.on_back_edge, hashed)
 
-    def _end(self, edge: s.Edge, ends: bool) -> s.Action | None:
-        """What happens to the path that `edge` ends, if it does."""
-        if edge.source == self.hot.cfg.entry or not (ends or edge.target == self.hot.cfg.exit):
-            return None
-        hot = edge.source in self.hot.exit_dummy if ends else edge.id in self.hot.real
-        return None if hot else CountColdPath()
+    def _end(self, left: LeftOut) -> s.Action | None:
+        """What happens to the path that an edge ends, if it does."""
+        cfg = self.hot.cfg
+        is_end = left.source != cfg.entry and (left.ends or left.target == cfg.exit)
+        return CountColdPath() if is_end and not left.comes_hot else None
 
-    def start(self, edge: s.Edge, ends: bool, counted: frozenset[int]) -> s.Action | None:
-        """What keeps the path that leads on from `edge` from being taken for a hot one."""
-        target = edge.target
-        hot = target in self.hot.entry_dummy if ends else edge.id in self.hot.real
+    def start(self, left: LeftOut, counted: frozenset[int]) -> s.Action | None:
+        """What keeps the path that leads on from an edge from being taken for a hot one."""
         # At a cold vertex the register is always poisoned: every way from a hot vertex to it
         # poisons, and nothing changes the register there. So a path that ends at a cold vertex
         # needs no test, and a cold back edge need not poison again (figure 6c).
-        if hot or target == self.hot.cfg.exit:
+        target = left.target
+        if left.goes_hot or target == self.hot.cfg.exit:
             return None
         if target in counted:
             return CountColdPath()  # nothing counts it later
         if target in self.hot_vertices and target not in self.kept_vertices:
             return None  # nothing counts there
-        return Poison() if edge.source in self.hot_vertices else None
+        return Poison() if left.source in self.hot_vertices else None
 
 
 def register_range(

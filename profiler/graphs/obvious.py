@@ -22,13 +22,16 @@ kept edge
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection
 from functools import cached_property
+from itertools import compress, count
 
 from msgspec import Struct
 
-from simprof import schemes as s
+from simprof.profiler.graphs import plan_kernel as k
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import Dag
+from simprof.profiler.graphs.plan_calls import call
 
 _SEVERAL = 2
 
@@ -36,7 +39,7 @@ _SEVERAL = 2
 class ObviousPaths(Struct, frozen=True, dict=True):
     """The obvious paths of an acyclic graph whose vertices all lie between ENTRY and EXIT."""
 
-    dag: s.Dag  # The graph
+    dag: Dag  # The graph
     defining: tuple[bool, ...]  # Whether the edge is a defining edge, by dag edge
     kept: frozenset[int]  # Dag edges that need instrumentation
     # Where what is known of one recording point is apart from the others.
@@ -95,61 +98,33 @@ class ObviousPaths(Struct, frozen=True, dict=True):
                 )
 
 
-def find_obvious(dag: s.Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
+def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
     """Find the defining edges, the obvious recording points and the edges to instrument, where
     activations end early in the blocks `early`.
     """
-    source, target = dag.columns.source, dag.columns.target
-    # The vertices that one way leads to from ENTRY, and those that one way leads from to EXIT
-    before = s.frontier(dag, [True] * len(source), forwards=True)[1] | {dag.cfg.entry}
-    lasting = [vertex not in early for vertex in source]
-    after = s.frontier(dag, lasting, forwards=False)[1] | {dag.cfg.exit}
-    defining = tuple([a in before and b in after for a, b in zip(source, target, strict=True)])
-    ends = set(dag.in_edges[dag.cfg.exit])
-    only = exit_block(dag.cfg)
-    leaving = {edge for edge in ends if source[edge] == only and not defining[edge]}
-    into = {edge for end in leaving for edge in dag.in_edges[source[end]]}
-    points = ends - leaving | into
-    needed = _not_obvious(dag, points, defining, after)
-    kept, work = set(needed), {source[edge] for edge in needed}
-    if needed == points:
-        kept.update(range(len(source)))
-    elif needed:
-        for vertex in reversed(dag.topological):
-            if vertex in work:
-                kept.update(dag.in_edges[vertex])
-                work.update([source[edge] for edge in dag.in_edges[vertex]])
-        kept |= leaving if needed & into else set()
-    # A block all of whose recording points are alike needs no more than one.
-    if not (needed & into and into - needed):
-        points = ends
-    return ObviousPaths(dag, defining, frozenset(kept), frozenset(points), early)
+    source, target, *_ = dag.columns
+    only, order, n, m = exit_block(dag.cfg), dag.dfs.topological, dag.vertex_count, len(source)
+    size = {k.VERTICES: n, k.EDGES: m, k.ENTRY: dag.cfg.entry, k.EXIT: dag.cfg.exit}
+    size |= {k.REACHED: len(order), k.COUNT: len(early), k.ROOT: -1 if only is None else only}
+    found = call(
+        k.obvious,
+        size,
+        *(source, target, order, tuple(early)),
+        *(n + 1, m, n + 1, m, n, n, n, m, m, m),
+    )
+    points, kept = (frozenset(compress(count(), found(place))) for place in (13, 14))
+    return ObviousPaths(dag, tuple(map(bool, found(12))), kept, points, early)
 
 
-def exit_block(cfg: s.ControlFlowGraph) -> int | None:
+def exit_block(cfg: ControlFlowGraph) -> int | None:
     """Return the EXIT block; None if control leaves the routine from several, or leads on."""
-    blocks = {cfg.edges[edge].source for edge in cfg.in_edges[cfg.exit]}
+    source, target = cfg.ends
+    blocks = {source[edge] for edge, vertex in enumerate(target) if vertex == cfg.exit}
     only = blocks.pop() if len(blocks) == 1 else cfg.entry
-    return only if only != cfg.entry and len(cfg.out_edges[only]) == 1 else None
+    return only if only != cfg.entry and source.count(only) == 1 else None
 
 
-def _not_obvious(
-    dag: s.Dag, points: Iterable[int], defining: Sequence[bool], after: AbstractSet[int]
-) -> set[int]:
-    """Return the recording points that some path without defining edge reaches (TPP figure 8);
-    `after`: The vertices that one way leads from to EXIT.
-    """
-    # Defining edges lead to these only: every way to another vertex has none.
-    source, seen = dag.columns.source, set(dag.dfs.reached - after)
-    for vertex in dag.topological:
-        if vertex in after and any(
-            not defining[edge] and source[edge] in seen for edge in dag.in_edges[vertex]
-        ):
-            seen.add(vertex)
-    return {edge for edge in points if not defining[edge] and source[edge] in seen}
-
-
-def ways_in(dag: s.Dag) -> list[int]:
+def ways_in(dag: Dag) -> list[int]:
     """Number of ways from ENTRY by vertex: 0, 1, or 2 for several."""
     ways, target = [0] * dag.cfg.vertex_count, dag.columns.target
     ways[dag.cfg.entry] = 1
@@ -160,7 +135,7 @@ def ways_in(dag: s.Dag) -> list[int]:
     return ways
 
 
-def ways_out(dag: s.Dag, early: Collection[int] = ()) -> list[int]:
+def ways_out(dag: Dag, early: Collection[int] = ()) -> list[int]:
     """Number of ways to EXIT by vertex: 0, 1, or 2 for several; one is to end in block `early`."""
     ways, target = [0] * dag.cfg.vertex_count, dag.columns.target
     ways[dag.cfg.exit] = 1
