@@ -45,10 +45,10 @@ from simprof.profiler.rewriting.calls import acts_on_signals
 from simprof.profiler.rewriting.draft import CallPlaces
 from simprof.profiler.rewriting.elsewhere.counter_file import (
     CountedPaths,
+    CounterRecipe,
     Counts,
     FileRegion,
     InstrumentedProgram,
-    Recipe,
 )
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
 from simprof.profiler.rewriting.elsewhere.recipe import (
@@ -167,7 +167,7 @@ class Order(Struct, frozen=True):
     plan: Callable[[int], Plan | None]
     first: Sequence[int] = ()  # Routines whose counters come first
     # edge_counts, path_counts, weights: Those that guide plans, by routine number
-    # (`counter_file.Recipe`).
+    # (`counter_file.CounterRecipe`).
     edge_counts: Counts = field(default_factory=dict)
     path_counts: CountedPaths = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
@@ -314,7 +314,7 @@ def _header(
     left: tuple[int, ...],
 ) -> bytes:
     program, setting = order.basis.recovered.program, order.setting
-    return Recipe(
+    return CounterRecipe(
         program=InstrumentedProgram(str(program.path), program.sha256, program.machine),
         mode=setting.mode,
         options=option_fields(setting.options),

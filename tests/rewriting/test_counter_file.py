@@ -46,7 +46,7 @@ def header(**changed: Any) -> bytes:
         "regions": (ARRAY, PAIRS, TABLE, WIDE),
     }
     known = cf.InstrumentedProgram(**program)  # type: ignore[arg-type]
-    return cf.Recipe(program=known, **fields | changed).header()
+    return cf.CounterRecipe(program=known, **fields | changed).header()
 
 
 def table(region: FileRegion, counts: Mapping[tuple[int, ...], int]) -> bytes:

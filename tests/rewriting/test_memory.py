@@ -95,7 +95,7 @@ def check(
     assert read_counters(codes[0], lab.bench.read) == untouched
     regions = program_memory(codes).dumped
     program = cf.InstrumentedProgram("f", "0", lab.machine)
-    header = cf.Recipe(program=program, mode=name, options={}, regions=regions).header()
+    header = cf.CounterRecipe(program=program, mode=name, options={}, regions=regions).header()
     width = 8 if lab.machine is MachineKind.SPARCV9 else 4
     content = content_of(
         header,

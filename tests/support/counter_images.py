@@ -121,7 +121,7 @@ class Image:
     ) -> bytes:
         """The counter file of this memory."""
         program, regions = self.observation.program, self.memory.dumped
-        header = cf.Recipe(
+        header = cf.CounterRecipe(
             program=cf.InstrumentedProgram(str(program.path), program.sha256, program.machine),
             mode=self.scheme.setting.mode,
             options=options or {},

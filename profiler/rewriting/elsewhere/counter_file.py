@@ -115,7 +115,7 @@ Counts = Mapping[int, tuple[int, ...]]
 CountedPaths = Mapping[int, tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...]]
 
 
-class Recipe(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class CounterRecipe(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What was instrumented, and how: the header of counter files.
 
     Graphs follow from the program's file and what was discovered beside it, plans from graphs and
@@ -155,7 +155,7 @@ class CounterFile(Struct, frozen=True):
     """What a run of an instrumented program counted; or several runs, added up."""
 
     name: str  # Where it comes from, for messages
-    recipe: Recipe  # What is counted, and where
+    recipe: CounterRecipe  # What is counted, and where
     memory: Mapping[int, bytes]  # Region's address -> its bytes
     # For each run, the return addresses on the stack at its end, innermost first
     frames: tuple[tuple[int, ...], ...]
@@ -207,7 +207,7 @@ def parse(data: bytes, name: str = "the counter file") -> CounterFile:
     return CounterFile(name, recipe, memory, (frames,), (end,))
 
 
-def _recipe(data: bytes, name: str) -> tuple[Recipe, int]:
+def _recipe(data: bytes, name: str) -> tuple[CounterRecipe, int]:
     """Return what the header says, and where it ends."""
     if not data.startswith(FIRST_LINE):
         kind, newline, _ = data[:64].partition(b"\n")
@@ -226,7 +226,7 @@ def _recipe(data: bytes, name: str) -> tuple[Recipe, int]:
     if not newline:
         raise UsageError(f"{name} is cut in its header: run the program again")
     try:
-        recipe = decode(Recipe, parse_json(text), "header")
+        recipe = decode(CounterRecipe, parse_json(text), "header")
         if not all(region.is_sound for region in recipe.regions):
             raise ValueError("no such region")
     except (ValueError, RecursionError):
@@ -292,7 +292,7 @@ def merged(files: Sequence[CounterFile]) -> CounterFile:
     return CounterFile(first.name, first.recipe, memory, frames, ends)
 
 
-def _difference(ours: Recipe, theirs: Recipe) -> str:
+def _difference(ours: CounterRecipe, theirs: CounterRecipe) -> str:
     """Say what differs first between two headers, in the order of what a user would ask."""
     if ours.program.sha256 != theirs.program.sha256:
         files = theirs.program.file, ours.program.file
@@ -304,7 +304,7 @@ def _difference(ours: Recipe, theirs: Recipe) -> str:
         values = theirs.options.get(name), ours.options.get(name)
         if values[0] != values[1]:
             return f"the option {name} is {values[0]}, not {values[1]}"
-    names = sorted(Recipe.__struct_fields__, key=lambda name: (name != "regions", name))
+    names = sorted(CounterRecipe.__struct_fields__, key=lambda name: (name != "regions", name))
     name = next(name for name in names if getattr(ours, name) != getattr(theirs, name))
     return f"the {name} differ" if name.endswith("s") else f"the {name} differs"
 

@@ -50,7 +50,12 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import SchemeOptions, Selection, Setting
-from simprof.profiler.rewriting.elsewhere.counter_file import EXITED, KILLED, CounterFile, Recipe
+from simprof.profiler.rewriting.elsewhere.counter_file import (
+    EXITED,
+    KILLED,
+    CounterFile,
+    CounterRecipe,
+)
 from simprof.profiler.rewriting.elsewhere.early_ends import StackReader, read_with_ends
 from simprof.profiler.rewriting.elsewhere.memory import (
     MemoryCounters,
@@ -166,7 +171,7 @@ def check_trace(file: CounterFile, scheme: SchemeDefinition, stream: bytes) -> N
 class CountedProgram(NamedTuple):
     """A program as it was instrumented."""
 
-    recipe: Recipe
+    recipe: CounterRecipe
     options: SchemeOptions  # Those of the recipe
     recovered: ProgramGraphs
     plans: Mapping[int, Plan]  # By routine
@@ -204,7 +209,7 @@ def counted_program(file: CounterFile, program: Path | None) -> CountedProgram:
 
 def _read_routine(
     scheme: SchemeDefinition,
-    recipe: Recipe,
+    recipe: CounterRecipe,
     number: int,
     plan: Plan,
     memory: MemoryCounters,

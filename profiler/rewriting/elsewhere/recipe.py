@@ -20,8 +20,8 @@ from simprof.profiler.request.request import SchemeOptions, Setting
 from simprof.profiler.rewriting.elsewhere.counter_file import (
     CountedPaths,
     CounterFile,
+    CounterRecipe,
     Counts,
-    Recipe,
 )
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.observation import chosen_options, scheme_options
@@ -53,7 +53,7 @@ def paths_of(recovered: ProgramGraphs, source: PathCounts | None) -> CountedPath
 CopiedCalls = Mapping[int, int]
 
 
-def planner(recipe: Recipe, options: SchemeOptions, recovered: ProgramGraphs) -> Planner:
+def planner(recipe: CounterRecipe, options: SchemeOptions, recovered: ProgramGraphs) -> Planner:
     """Return what plans the routines of `recovered` as they were planned."""
     # options: Those of the recipe.
     numbers = {(cfg.address, cfg.name): n for n, cfg in enumerate(recovered.routines)}
