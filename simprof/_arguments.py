@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 
 import click
 
+from simprof.profiler.request.likeness import alike
 from simprof.simulator.errors import UsageError
 
 Text = str | bytes | os.PathLike[str]
@@ -89,7 +90,11 @@ def parse(
     for name, value in given.items():
         if name not in known:
             usable = sorted({*known, *(_mode_keywords() if own else ())})
-            raise UsageError(f"there is no option {name!r}: use one of {', '.join(usable)}")
+            near = alike(name, usable)
+            meant = f"use one of {', '.join(usable)}"
+            if near:
+                meant = f"did you mean {' or '.join(map(repr, near))}?"
+            raise UsageError(f"there is no option {name!r}: {meant}")
         if value is not None:
             words += _words(known[name], value)
     try:

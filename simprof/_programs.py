@@ -48,6 +48,7 @@ class ProgramOptions(TypedDict, total=False):
     root: StrPath
     writable: StrPath
     sysroot: StrPath
+    debug_dir: StrPath | Sequence[StrPath]
     machine: str
     env: Mapping[str, str]
     argv0: str

@@ -7,7 +7,7 @@ installs them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -15,9 +15,12 @@ from msgspec.structs import asdict
 from simprof._frames import data_frame, pyplot
 from simprof._html import facts, heading, html_table
 from simprof.profiler.profiles import profile, tables
+from simprof.profiler.recovery.selection import did_you_mean, likely_names
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import brief
 from simprof.profiler.reports.quality import known
+from simprof.profiler.schemes.mode_options import no_mode
+from simprof.simulator.binary.demangling import base_names, spellings
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,8 +33,37 @@ WIDE = 11.0, 5.5  # Inches of a picture with many names
 TOP = 10  # Rows that a notebook shows, and bars in a plot
 
 
+class Routines(tuple[profile.RoutineProfile, ...]):
+    """The routines of a measurement, by number or by name: its symbol's, or any that reports show.
+
+    Raises SimprofError, naming like ones, if no routine has the name, or several have.
+    """
+
+    __slots__ = ()
+
+    @overload
+    def __getitem__(self, key: SupportsIndex | str, /) -> profile.RoutineProfile: ...
+    @overload
+    def __getitem__(self, key: slice, /) -> tuple[profile.RoutineProfile, ...]: ...
+    def __getitem__(self, key: Any, /) -> Any:
+        """Return a routine by its place or name, or several by a slice."""
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        for names in (lambda name: (name,), spellings, base_names):
+            found = [each for each in self if key in names(each.name)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                told = ", ".join(brief(each.name) for each in found)
+                raise UsageError(f"{len(found)} routines are called {key!r}: {told}")
+        near = likely_names((spellings(each.name)[-1] for each in self), key)
+        raise UsageError(f"no routine is called {key!r}:{did_you_mean(near)}".rstrip(":"))
+
+
 class Measurement(profile.RunMeasurement, frozen=True):
     __doc__ = profile.RunMeasurement.__doc__
+    if TYPE_CHECKING:
+        routines: Routines
 
     def to_frame(self, table: str = tables.DEFAULT) -> pd.DataFrame:
         """Return one of the measurement's tables as a pandas frame.
@@ -118,7 +150,8 @@ class Measurement(profile.RunMeasurement, frozen=True):
 
 def shown(measurement: profile.RunMeasurement) -> Measurement:
     """Return a measurement as one that notebooks show."""
-    return Measurement(**asdict(measurement))
+    fields = asdict(measurement)
+    return Measurement(**fields | {"routines": Routines(measurement.routines)})
 
 
 COMPARED = (
@@ -145,6 +178,17 @@ class Comparison(Struct, frozen=True):
     emulations: int  # How often the program was emulated for that
     # How many of these runs were whole: others were given up because the graphs lacked something.
     whole_emulations: int
+
+    def __getitem__(self, setting: str) -> Measurement:
+        """Return what a scheme measured, by its name; raises SimprofError if it is not compared."""
+        if setting not in self.measurements:
+            raise UsageError(no_mode(setting, self.measurements))
+        return self.measurements[setting]
+
+    def __repr__(self) -> str:
+        """Return one line: each scheme with its overhead."""
+        shown = (f"{name} {each.overhead:.2%}" for name, each in self.measurements.items())
+        return f"Comparison({', '.join(shown)})"
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a scheme, as a pandas frame.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from simprof.profiler.commands.outputs import STANDARD_STREAM
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.exports.formats import FORMATS
 from simprof.profiler.request.request import Phase
+from simprof.simulator.errors import UsageError
 
 
 class ExportCommand(click.Command):
@@ -32,7 +34,7 @@ class ExportCommand(click.Command):
     name="form",
     required=True,
 )
-@options.output_option("FILE", "Write there; - is stdout.", required=True)
+@options.output_option("FILE", "Write there.  [default: stdout]")
 @options.option(
     "--table NAME",
     "Which table, in formats that hold one: "
@@ -46,7 +48,7 @@ class ExportCommand(click.Command):
 def export_command(
     profile: Path,
     form: str,
-    output: Path,
+    output: Path | None,
     table: str | None,
     routines: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -70,6 +72,10 @@ def export_command(
         source = ExportSource(measurement, profile, elf, table, SourceFiles(moved), told)
         content = export(find(form), source)
     outputs.write_notes((*notes(find(form), source), *source.unused_directories))
+    if output is None:
+        output = STANDARD_STREAM
+        if b"\0" in content and sys.stdout.isatty():
+            raise UsageError(f"--format {form} is not text: name a file with -o, or use a pipe")
     if output != STANDARD_STREAM and not output.name.endswith(ending := find(form).ending):
         outputs.write_notes([f"{output}: name it *{ending} for its reader to find it"])
     if output == STANDARD_STREAM:

@@ -135,9 +135,12 @@ class LazyGroup(click.Group):
 @click.group(
     name="simprof",
     cls=LazyGroup,
-    no_args_is_help=False,
+    invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(OWN_VERSION, prog_name="simprof", message="%(prog)s %(version)s")
-def simprof() -> None:
+@click.pass_context
+def simprof(ctx: click.Context) -> None:
     """Exact profiles of SPARC programs, and what each published scheme would have cost."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,8 +1,8 @@
 """Help, and what was probably meant by an option or a command that does not exist.
 
-Help of `run` and `compare` has two lengths: `--help` shows the options used most by what they are
-for, `--help-all` all. References of commands (docs/commands.md, man pages) are made of the long
-one, `get_help`.
+Help of commands with many options has two lengths: `--help` shows the options used most by what
+they are for, `--help-all` all. References of commands (docs/commands.md, man pages) are made of the
+long one, `get_help`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from simprof.profiler.request.likeness import alike
 HelpSections = Mapping[str, Sequence[str]]
 # Those of commands that run a program and report
 RUNS: HelpSections = {
-    "What to run": ("stdin_file", "root", "writable", "sysroot", "environment", "replay"),
+    "What to run": (
+        *("runs", "run_on", "stdin_file", "root", "writable", "sysroot", "environment", "replay"),
+    ),
     "What to count": ("mode", "modes", "routines", "exclude", "user_only", "call_tree"),
     "What to write": ("output", "json_file", "html", "report", "details", "quiet"),
     "Limits": ("max_instructions", "timeout", "memory_limit"),
@@ -45,17 +47,22 @@ def grouped(sections: HelpSections) -> type[click.Command]:
     return Grouped
 
 
-def in_sections(sections: HelpSections) -> type[click.Command]:
-    """Return a class of commands whose `--help` is short, with `--help-all` beside it."""
+def in_sections(
+    sections: HelpSections, base: type[click.Command] = click.Command
+) -> type[click.Command]:
+    """Return a class of commands, derived from `base`, whose `--help` is short.
 
-    class InSections(click.Command):
+    `--help-all` shows all options.
+    """
+
+    class InSections(base):  # type: ignore[misc, valid-type]
         def get_params(self, ctx: click.Context) -> list[click.Parameter]:
             """Return the parameters, `--help-all` behind them."""
             return [*super().get_params(ctx), _help_all()]
 
         def get_help_option(self, ctx: click.Context) -> click.Option | None:
             """Return the option that shows the short help."""
-            option = super().get_help_option(ctx)
+            option: click.Option | None = super().get_help_option(ctx)
             if option is not None:
                 option.callback = show_short
                 option.help = "Show the options used most, and exit."

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 METAVAR = "MODE[:OPTION...]"
+ALL = "all"  # What stands for all modes, where several can be chosen
 
 _HEADINGS = {
     ProfileKind.PATHS: "acyclic paths",
@@ -74,7 +75,7 @@ class OneMode(click.ParamType[ModeSetting]):
             return value
         names = [each.partition(BEFORE_OPTION)[0].strip() for each in value.split(",")]
         known = self._choices()
-        if len(names) > 1 and set(names) <= set(known):
+        if names == [ALL] or (len(names) > 1 and set(names) <= {*known, ALL}):
             other = f"; `{self.several} --mode {value}` takes several" if self.several else ""
             self.fail(f"takes one mode{other}", param, ctx)
         if names[0] not in known:
@@ -106,18 +107,22 @@ def one_mode(
 
 
 def modes(value: str | Sequence[ModeSetting]) -> tuple[ModeSetting, ...]:
-    """Return the modes of a list such as "pp,tpp:cold=20"."""
+    """Return the modes of a list such as "pp,tpp:cold=20"; "all": all that instrument and work."""
     if not isinstance(value, str):
         return tuple(value)
     try:
-        return tuple(map(read, value.split(",")))
+        named = value.split(",")
+        every = all_modes()[0] if ALL in named else ()
+        chosen = [read(each) for each in named if each != ALL]
+        return (*(each for each in every if each not in chosen), *chosen)
     except UsageError as error:
         raise click.BadParameter(str(error)) from None
 
 
 def mode_option(text: str) -> Decorator:
     """Return `--mode` of commands that take several; `text`: what they are for, and the default."""
-    return several("--mode", "modes", modes, METAVAR, f"{text}; repeatable, or with commas.")
+    text += "; repeatable, or with commas; all: all that instrument."
+    return several("--mode", "modes", modes, METAVAR, text)
 
 
 def all_modes(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
@@ -109,6 +110,28 @@ def seconds(value: str | float) -> float:
     return number
 
 
+THOUSANDS = {"k": 10**3, "M": 10**6, "G": 10**9}
+SHORT_NUMBER = re.compile(r"(\d{1,18})(?:\.(\d{1,18}))?(?:e(\d{1,2})|([kMG]))")
+
+
+def whole_number(text: str) -> int:
+    """Return the number that is written as 1000000, 1e6 or 1M; ValueError if it is none.
+
+    Examples
+    --------
+    >>> whole_number("1e6"), whole_number("2.5M"), whole_number("64")
+    (1000000, 2500000, 64)
+    """
+    match = SHORT_NUMBER.fullmatch(text)
+    if match is None:
+        return int(text)
+    whole, part, power, letter = match.groups(default="")
+    number = Decimal(f"{whole}.{part}") * THOUSANDS.get(letter, 1) * Decimal(10) ** int(power or 0)
+    if number != number.to_integral_value():
+        raise ValueError(text)
+    return int(number)
+
+
 class WholeNumber(click.ParamType[int]):
     """A whole number between bounds, which help texts leave out and errors name."""
 
@@ -122,7 +145,7 @@ class WholeNumber(click.ParamType[int]):
     ) -> int:
         """Return the number, or refuse it."""
         try:
-            number = int(value)
+            number = whole_number(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a whole number", param, ctx)
         if number < self._least:

@@ -45,6 +45,15 @@ _RESULTS = [
         help="No report and no progress: only the files that other options ask for. Errors stay.",
     ),
 ]
+argv0_option = options.option(
+    "--argv0 NAME",
+    "The program's name for itself, argv[0].  [default: the last component of --exe]",
+)
+exe_option = options.option(
+    "--exe PATH",
+    "The path of the program's file, as the program sees it.  [default: its path below --root DIR, "
+    "/NAME where that is not given or elsewhere]",
+)
 _RUN = [
     options.stdin_option("The program's input."),
     click.option(
@@ -67,15 +76,8 @@ _RUN = [
     ),
     options.debug_dir_option,
     options.env_option("the program, which inherits none"),
-    options.option(
-        "--argv0 NAME",
-        "The program's name for itself, argv[0].  [default: the last component of --exe]",
-    ),
-    options.option(
-        "--exe PATH",
-        "The path of the program's file, as the program sees it.  [default: its path below "
-        "--root DIR, /NAME where that is not given or elsewhere]",
-    ),
+    argv0_option,
+    exe_option,
     options.option(
         "--cwd PATH",
         "The path of the directory that the program starts in, as the program sees it.  "
@@ -197,11 +199,12 @@ def current_directory() -> Path | None:
         return None
 
 
-def _encoded(text: str | None) -> bytes | None:
+def encoded(text: str | None) -> bytes | None:
+    """Return an option's value as the program sees it."""
     return None if text is None else os.fsencode(text)
 
 
-def _own_file(elf: Path, exe: str | None, root: Path | None) -> bytes:
+def own_file(elf: Path, exe: str | None, root: Path | None) -> bytes:
     """Return the path of its file that the program sees; UsageError if `exe` is not absolute."""
     if exe is None:
         # The current directory, which the program may read where no `--root` is given, has no part
@@ -230,9 +233,9 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         working=current_directory(),
         stdin=chosen["stdin_file"],
         environment=chosen["environment"],
-        argv0=_encoded(chosen["argv0"]),
-        exe=_own_file(Path(elf), chosen["exe"], root),
-        cwd=_encoded(chosen["cwd"]),
+        argv0=encoded(chosen["argv0"]),
+        exe=own_file(Path(elf), chosen["exe"], root),
+        cwd=encoded(chosen["cwd"]),
         stdout=streams.STDERR if takes_stdout(chosen) else streams.STDOUT,
         **{name: chosen[name] for name in _LIMITS},
     )

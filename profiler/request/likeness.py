@@ -6,13 +6,21 @@ from collections.abc import Iterable
 
 # How alike two words must be, as `difflib` measures it, for one to be suggested for the other.
 LIKENESS = 0.75
+SHORTEST = 3  # Letters of a word in which one may be wrong
 
 
-def alike(word: str, names: Iterable[str]) -> list[str]:
-    """Return the names that are nearly the same as a word, the likeliest first."""
+def alike(word: str, names: Iterable[str], *, loosely: bool = False) -> list[str]:
+    """Return the names that are nearly the same as a word, the likeliest first.
+
+    `loosely`: also names of three letters or more that differ in one of them alone.
+    """
     from difflib import get_close_matches  # no word is misspelt in most commands
 
     known = list(names)
     # in `rnu` for `run` two letters have changed places
     swapped = [name for name in known if sorted(name) == sorted(word)]
-    return swapped or get_close_matches(word, known, cutoff=LIKENESS)
+    found = swapped or get_close_matches(word, known, cutoff=LIKENESS)
+    if not found and loosely and len(word) >= SHORTEST:
+        same = [name for name in known if len(name) == len(word)]
+        found = [name for name in same if sum(map(str.__ne__, name, word)) == 1]
+    return found

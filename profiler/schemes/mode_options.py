@@ -225,7 +225,7 @@ def no_effect(flag: str, modes: Iterable[str], readers: Iterable[str]) -> UsageE
 def no_mode(word: str, known: Iterable[str]) -> str:
     """Return what is said of a word that is no mode: which one was meant, else all of them."""
     names = tuple(known)
-    if near := alike(word, names):
+    if near := alike(word, names, loosely=True):
         return f"unknown mode {word!r}: did you mean {' or '.join(map(repr, near))}?"
     return f"unknown mode {word!r}: choose from {', '.join(names)}"
 

@@ -210,6 +210,14 @@ def test_paths_that_a_program_cannot_have(
     assert "--exe bin/x: give an absolute path, as /bin/x" in capsys.readouterr().err
 
 
+def test_the_run_before_instrumenting_has_the_same_paths(
+    capsys: pytest.CaptureFixture[str], fixture_elf: Callable[..., Path], tmp_path: Path
+) -> None:
+    words = "instrument --mode pp --exe bin/x -o".split()
+    assert simprof(*words, tmp_path / "out", fixture_elf("loops", "v9")) == 125
+    assert "--exe bin/x: give an absolute path, as /bin/x" in capsys.readouterr().err
+
+
 def test_a_saved_profile_gives_weights(session: FakeSession, tmp_path: Path) -> None:
     profile = tmp_path / "p"
     simprof("run", "a.elf", "-o", profile)
@@ -311,7 +319,6 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "phrase"),
     [
-        ([], "Missing command"),
         (["frobnicate"], "frobnicate"),
         (["run"], "Missing argument 'ELF'"),
         (["run", "x", "--mode", "fast"], "unknown mode 'fast'"),
@@ -600,7 +607,7 @@ GUIDE_COMMANDS = (
 )
 
 
-SHORT = ("run", "compare")
+SHORT = ("run", "compare", "instrument", "verify")
 """Commands whose `--help` shows the options used most."""
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from simprof.profiler.commands.group import simprof as main
 from simprof.profiler.commands.help import meant
+from simprof.profiler.request.likeness import alike
 from tests.support.cli import simprof
 
 
@@ -87,3 +88,28 @@ def test_help_names_options_that_a_command_has() -> None:
         quiet = next(each for each in command.params if "--quiet" in each.opts)
         assert isinstance(quiet, click.Option)
         assert set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", quiet.help or "")) <= known
+
+
+def test_the_command_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simprof() == 0
+    alone = capsys.readouterr().out
+    assert simprof("--help") == 0
+    assert alone == capsys.readouterr().out != ""
+
+
+@pytest.mark.parametrize(
+    ("word", "names", "found"),
+    [
+        ("ttp", ("tpp", "ppp", "pp"), ["tpp"]),
+        ("pq", ("pp",), []),
+        ("fast", ("bits", "fifo"), []),
+    ],
+)
+def test_one_letter_of_a_short_name_may_be_wrong(
+    word: str, names: tuple[str, ...], found: list[str]
+) -> None:
+    assert alike(word, names, loosely=True) == found
+
+
+def test_a_letter_of_the_programs_own_options_may_not() -> None:
+    assert alike("end", ("env",)) == []

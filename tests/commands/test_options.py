@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from simprof.profiler.commands import options
+from simprof.profiler.commands import modes, options
 from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.options import BUILDS, parts, several
 from simprof.profiler.commands.outputs import STANDARD_STREAM, check_outputs
@@ -162,3 +162,30 @@ def test_a_sweep_names_its_programs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "b.toml is a second grid" in capsys.readouterr().err
     assert simprof("sweep", "a.toml", "b.elf", "-o", tmp_path / "a.db") == 125
     assert "a program beside a.toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("64", 64), ("1e6", 10**6), ("1M", 10**6), ("2.5k", 2500), ("3G", 3 * 10**9), ("0.5e1", 5)],
+)
+def test_numbers_have_short_forms(text: str, number: int) -> None:
+    assert options.WholeNumber(0).convert(text, None, None) == number
+
+
+@pytest.mark.parametrize("text", ["1.5", "1e", "M", "1m", "1.2345k", "0x10", "1e6M", "e6", ""])
+def test_other_forms_are_no_numbers(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a whole number"):
+        options.WholeNumber(0).convert(text, None, None)
+
+
+def test_all_modes_have_a_word() -> None:
+    every = [each.name for each in modes.all_modes()[0]]
+    assert [each.name for each in modes.modes("all")] == every
+    assert "pp" in every and "edges" not in every
+    named = [each.name for each in modes.modes("tpp:cold=1,all,pp,edges")]
+    assert sorted(named) == sorted([*every, "tpp:cold=1", "edges"])
+
+
+def test_run_says_which_command_takes_all_modes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simprof("run", "--mode", "all", "x.elf") == 125
+    assert "`simprof compare --mode all` takes several" in capsys.readouterr().err

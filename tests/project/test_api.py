@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 
 import networkx as nx
 import pytest
+from msgspec.structs import replace
 
 import simprof
 from simprof._arguments import OUTPUTS, keyword
@@ -57,7 +58,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("commands", "options", "own"),
     [
-        ([run_command, compare_command], RunOptions, {"mode", "jobs", "sort", "debug_dir"}),
+        ([run_command, compare_command], RunOptions, {"mode", "jobs", "sort"}),
         ([explain_command], GraphOptions, {"mode"}),
     ],
 )
@@ -327,3 +328,27 @@ def test_calling_contexts_are_counted_when_asked_for(fixture_elf: Find) -> None:
     assert simprof.run(program, arguments=["3"], call_tree=True).call_tree is not None
     compared = simprof.compare(program, ["pp"], ["3"], call_tree=True)
     assert compared.measurements["pp"].call_tree is not None
+
+
+def test_routines_and_schemes_have_names(fixture_elf: Find, tmp_path: Path) -> None:
+    measurement = simprof.run(fixture_elf("bench", "v9"), "pp", ["1"])
+    sort = measurement.routines["quick_sort"]
+    assert sort is measurement.routines[measurement.routines.index(sort)]
+    assert sort.name == "quick_sort"
+    with pytest.raises(simprof.SimprofError, match="'quik_sort': did you mean 'quick_sort'"):
+        measurement.routines["quik_sort"]
+    simprof.save(measurement, tmp_path / "p")
+    assert simprof.load(tmp_path / "p").routines["quick_sort"] == sort
+    again = replace(sort, address=sort.address + 4)
+    with pytest.raises(simprof.SimprofError, match="2 routines are called 'quick_sort'"):
+        type(measurement.routines)([sort, again])["quick_sort"]
+    comparison = simprof.compare(fixture_elf("loops", "v9"), ["pp", "qpt2"])
+    assert comparison["pp"] is comparison.measurements["pp"]
+    with pytest.raises(simprof.SimprofError, match="unknown mode 'qpt': did you mean 'qpt2'"):
+        comparison["qpt"]
+    assert repr(comparison) == "Comparison(pp 64.45%, qpt2 49.66%)"
+
+
+def test_misspelt_options_are_named(fixture_elf: Find) -> None:
+    with pytest.raises(simprof.SimprofError, match="no option 'mod': did you mean 'mode'"):
+        simprof.run(fixture_elf("loops", "v9"), mod="pp")  # type: ignore[call-arg]

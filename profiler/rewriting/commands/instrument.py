@@ -12,6 +12,7 @@ import click
 from msgspec.structs import replace
 
 from simprof.profiler.commands import options, outputs, program_options
+from simprof.profiler.commands.help import RUNS, in_sections
 from simprof.profiler.commands.modes import (
     METAVAR,
     OneMode,
@@ -44,10 +45,10 @@ ONLY_BLOCKS = (
     "counts blocks, from which `simprof read` cannot derive how often edges were crossed: for a "
     "profile use a mode that counts edges or paths, such as qpt2"
 )
-_OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
+_OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "argv0", "exe", "timeout")
 
 
-@click.command("instrument", cls=WithArguments)
+@click.command("instrument", cls=in_sections(RUNS, WithArguments))
 @click.argument("elf", type=options.PATH, metavar="ELF [-- ARG...]")
 @click.option(
     "--mode",
@@ -81,6 +82,8 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 )
 @click.option("--writable", type=options.PATH, metavar="DIR", help="Let the run write below DIR.")
 @options.env_option("the run, which inherits none")
+@program_options.argv0_option
+@program_options.exe_option
 @options.timeout_option("Give up after so much time in the run.")
 @options.json_option("Write what was done as JSON; - is stdout.")
 @options.report_option()
@@ -155,7 +158,6 @@ def _after_run(
     chosen: Mapping[str, Any],
     watch: ProgressCallback | None,
 ) -> Instrumented:
-    from simprof.profiler.request.request import seen_file
     from simprof.profiler.rewriting.instrument import instrument_after_run
 
     given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
@@ -169,7 +171,8 @@ def _after_run(
             working=program_options.current_directory(),
             stdin=Path(os.devnull) if given is None else given,
             environment=chosen["environment"],
-            exe=seen_file(elf, root),
+            argv0=program_options.encoded(chosen["argv0"]),
+            exe=program_options.own_file(elf, chosen["exe"], root),
             stdout=nowhere.fileno(),
             stderr=nowhere.fileno(),
             timeout=chosen["timeout"],

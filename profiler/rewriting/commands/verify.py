@@ -11,6 +11,7 @@ import click
 from msgspec.structs import replace
 
 from simprof.profiler.commands import options, outputs, program_options, streams
+from simprof.profiler.commands.help import RUNS, in_sections
 from simprof.profiler.commands.modes import (
     all_modes,
     collect,
@@ -50,7 +51,7 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-@click.command("verify", cls=with_program())
+@click.command("verify", cls=with_program(in_sections(RUNS)))
 @click.argument("elf", type=options.PATH)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARG...]")
 @mode_option("Schemes to verify (default: all but edges)")
