@@ -253,7 +253,7 @@ def test_a_parcel_needs_none_of_the_senders_files(fixture_elf: Find, tmp_path: P
     (direct,) = (results for _, results in run_here([(job,)]))
     parcel = pack((job,))
     here.rename(tmp_path / "gone")
-    assert parcel.given.files == {"deep/data": b"data"}
+    assert parcel.files[here / "root" / "deep" / "data"] == b"data"
     from simprof.profiler.experiments.cells.provenance import engine_digest
 
     assert run_parcel(parcel, engine_digest()) == direct

@@ -23,13 +23,9 @@ from simprof.profiler.experiments.cells.cells import (
     CellKind,
     CellResult,
     Job,
-    PathFacts,
-    PathRow,
-    PredictedPaths,
     RoutineRow,
     RunFiles,
     Timing,
-    TreeCost,
     failure,
 )
 from simprof.profiler.experiments.cells.run import groups, run_group
@@ -68,7 +64,6 @@ from simprof.profiler.experiments.tables.table import (
 )
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.edge_flow import DefiniteFlow
 from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
@@ -280,13 +275,17 @@ def test_epp_table_1() -> None:
 
 
 def test_epp_table_2() -> None:
-    predicted = PredictedPaths(3, 50, 300, 900, 7, 40)
-    facts = PathFacts(12, 100, 500, 2000, 9, 60, 1, 4, 6, predicted)
+    facts = {
+        "paths": 12, "executions": 100, "edges": 500, "instructions": 2000, "longest_edges": 9,
+        "longest_instructions": 60, "partial": 1, "routines": 4, "most_paths": 6,
+        "predicted_correct": 3, "predicted_edges": 300, "predicted_instructions": 900,
+        "predicted_longest_edges": 7, "predicted_longest_instructions": 40,
+    }  # fmt: skip
     rows = (
         routine("a", CounterTable.ARRAY, potential_paths=1000),
         routine("b", CounterTable.HASH, potential_paths=10**400),
     )
-    own = PathFacts(8, 50, 100, 500, 9, 60, 1, 2, 6, replace(predicted, correct=4))
+    own = {"paths": 8, "executions": 50, "instructions": 500, "routines": 2, "predicted_correct": 4}
     found = {"pp": CellResult(base=1, facts=facts, own_facts=own, routines=rows)}
     row = only_row(table_of("epp2", found))
     assert (row["own_paths"], row["own_correct"], row["own_routines"]) == (8, 50.0, 2)
@@ -300,8 +299,8 @@ def test_epp_table_2() -> None:
 
 
 def test_epp_table_3() -> None:
-    ref = CellResult(paths=(PathRow("a", 90, 10), PathRow("b", 10, 20), PathRow("c", 100, 1)))
-    train = CellResult(paths=(PathRow("b", 7, 20), PathRow("c", 1, 1), PathRow("d", 9, 9)))
+    ref = CellResult(paths={"a": (90, 10), "b": (10, 20), "c": (100, 1)})
+    train = CellResult(paths={"b": (7, 20), "c": (1, 1), "d": (9, 9)})
     row = only_row(table_of("epp3", {"ref": ref, "train": train}))
     assert row["common"] == 2
     assert row["static"] == pytest.approx(200 / 3)
@@ -339,11 +338,9 @@ def test_bit_tracing() -> None:
 
 
 def test_definite_flow() -> None:
-    flow = DefiniteFlow(executions=200, definite_executions=50, blocks=1000, definite_blocks=750)
-    facts = PathFacts(
-        paths=3, executions=200, edges=0, instructions=0, longest_edges=0, longest_instructions=0,
-        partial=0, routines=1, most_paths=3, predicted=None, definite=flow,
-    )  # fmt: skip
+    facts = {
+        "executions": 200, "definite_executions": 50, "flow_blocks": 1000, "definite_blocks": 750,
+    }  # fmt: skip
     rows = (routine("a", CounterTable.ARRAY, self_loop_increments=400),)
     found = {"pp": CellResult(base=1, facts=facts, routines=rows)}
     row = only_row(table_of("definite", found))
@@ -427,7 +424,7 @@ def test_tpp_path_lengths() -> None:
     """A loop B of one block behind A, before C, 10 turns in each of 5 activations (TPP 4.2.1)."""
 
     def result(paths: int, edges: int, turns: int) -> CellResult:
-        facts = PathFacts(3, paths, edges, 0, 2, 0, 0, 1, 3, None)
+        facts = {"executions": paths, "edges": edges}
         rows = (
             routine("a", CounterTable.ARRAY, self_loop_increments=turns, edge_increments=turns + 3),
         )
@@ -484,10 +481,7 @@ def test_bl94_tables() -> None:
 def test_bl94_graphs() -> None:
     def result(added: int, increments: int, jumps: int = 0) -> CellResult:
         made = counts(edge_increments=increments, jumps=jumps, blocks=250)
-        trees = {
-            name: TreeCost(1, cost)
-            for name, cost in zip(TREES, (120, 40, 60, 30, 80, 48), strict=True)
-        }
+        trees = dict(zip(TREES, (120, 40, 60, 30, 80, 48), strict=True))
         return CellResult(base=1200, added=added, counts=made, trees=trees)
 
     found = {

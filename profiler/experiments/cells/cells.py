@@ -29,7 +29,6 @@ from simprof.profiler.experiments.cells.settings import CellSetting
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, NO_INPUT, Input
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.codec import written
-from simprof.profiler.profiles.edge_flow import DefiniteFlow
 from simprof.profiler.profiles.measures import Quality
 
 COMPILER_INCREMENTS = "compiler_increments"
@@ -194,81 +193,10 @@ class RoutineRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     counter_bytes: int = 0  # Of ANALYSE cells
 
 
-class PredictedPaths(Struct, frozen=True, forbid_unknown_fields=True):
-    """How well edge counts predict executed paths (EPP table 2).
-
-    A prediction starts where the path does and follows the edge crossed most often; of edges
-    crossed equally often the fall-through, then the first. Self-loops, which are on no path, are
-    not followed. A path is predicted as far as its blocks are those of the prediction.
-    """
-
-    # correct, correct_executions: Paths predicted to their very end, and how often these were
-    # executed.
-    correct: int
-    correct_executions: int
-    # edges, instructions: Sums over all executions, up to the first misprediction.
-    edges: int
-    instructions: int
-    # longest_edges, longest_instructions: The greatest of one path, up to the first misprediction.
-    longest_edges: int
-    longest_instructions: int
-
-
-class PathFacts(Struct, frozen=True, forbid_unknown_fields=True):
-    """Characteristics of the executed whole paths of a program (EPP table 2)."""
-
-    # paths, executions: Different paths; their executions.
-    paths: int
-    executions: int
-    # edges, instructions: Sums over all executions. A path's edges are those between its blocks.
-    edges: int
-    instructions: int
-    # longest_edges, longest_instructions: The greatest of one path (of two paths, possibly).
-    longest_edges: int
-    longest_instructions: int
-    partial: int  # Executions of unfinished paths, which are not among the others
-    # routines, most_paths: Routines with an executed path; the most paths that one has.
-    routines: int
-    most_paths: int
-    # predicted, definite: For `pp` only: how well edge counts predict the paths, and how much they
-    # tell of them.
-    predicted: PredictedPaths | None
-    definite: DefiniteFlow | None = None
-
-    @property
-    def average_edges(self) -> float:
-        """Edges of an executed path on average."""
-        return self.edges / self.executions if self.executions else 0.0
-
-    @property
-    def average_instructions(self) -> float:
-        """Instructions of an executed path on average."""
-        return self.instructions / self.executions if self.executions else 0.0
-
-
-class PathRow(Struct, frozen=True, forbid_unknown_fields=True):
-    """One executed whole path of `pp`.
-
-    `key` is the same for the same path in every run of the same program; `instructions` are
-    those of one execution.
-    """
-
-    key: str
-    count: int
-    instructions: int
-
-
 # Placements of BL94 graph 4: a counter in every block, and the chords of a greatest and of a least
 # spanning tree by BL94's heuristic and by this very run's edge counts; of a greatest by Goldberg's
 # weights (BL94 7.1.4).
 TREES = tuple("redundant heuristic-max heuristic-min exact-max exact-min postorder-max".split())
-
-
-class TreeCost(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a placement of edge counters would have counted in this run."""
-
-    counters: int  # Places with a counter, in the routines that were entered
-    increments: int  # Executed increments
 
 
 class Timing(Struct, frozen=True, forbid_unknown_fields=True):
@@ -315,17 +243,20 @@ class CellResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     sizes: Mapping[str, int] = written({})
     lost: Mapping[str, int] = written({})
     routines: tuple[RoutineRow, ...] = written(())  # By address
-    # facts, own_facts, paths: Of modes that count paths, over all routines and over the program's
-    # own (None: none can be told); the last two of `pp` only, `paths` by key. Of modes of
-    # k-iteration paths `paths` are those of k iterations (`path_facts.iteration_rows`).
-    facts: PathFacts | None = written(None)
-    own_facts: PathFacts | None = None
-    paths: tuple[PathRow, ...] = written(())
+    # facts, own_facts: Of modes that count paths, what `path_facts` says of those executed, over
+    # all routines and over the program's own (None: none can be told); the latter of `pp` only.
+    facts: Mapping[str, int] | None = written(None)
+    own_facts: Mapping[str, int] | None = None
+    # Of `pp`: each executed whole path, by a key that is the same in every run of the same program:
+    # how often it was executed, and instructions of one execution. Of modes of k-iteration paths
+    # those of k iterations (`path_facts.iteration_rows`).
+    paths: Mapping[str, tuple[int, int]] = written({})
     # quality, edge_quality: As in `profile.RunMeasurement`.
     quality: Quality | None = None
     edge_quality: Quality | None = None
-    # Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
-    trees: Mapping[str, TreeCost] = written({})
+    # Of `qpt2`: increments that each placement of `TREES` would have executed, all on the blocks of
+    # its setting
+    trees: Mapping[str, int] = written({})
     warnings: tuple[str, ...] = written(())  # One line each
     # Of EXECUTE cells: what the instrumented program did otherwise than predicted, a line each.
     differences: tuple[str, ...] = written(())
@@ -357,31 +288,3 @@ class CellResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 def failure(message: str) -> CellResult:
     """Return the result of a cell that could not be run; `message` is made one line."""
     return CellResult(error=" ".join(message.split()))
-
-
-class CommonPaths(Struct, frozen=True):
-    """Paths that two runs of one program have in common (EPP table 3)."""
-
-    # common, paths: Paths of the first run that the second executed too, and all of the first.
-    common: int
-    paths: int
-    # common_executions, executions: The same, each path as often as the first run executed it.
-    common_executions: int
-    executions: int
-    # common_instructions, instructions: Instructions that the first run executed along them.
-    common_instructions: int
-    instructions: int
-
-
-def common_paths(reference: CellResult, training: CellResult) -> CommonPaths:
-    """Compare the paths of two `pp` cells: `reference` is described, `training` looked into."""
-    known = {path.key for path in training.paths}
-    common = [path for path in reference.paths if path.key in known]
-    return CommonPaths(
-        len(common),
-        len(reference.paths),
-        sum(path.count for path in common),
-        sum(path.count for path in reference.paths),
-        sum(path.count * path.instructions for path in common),
-        sum(path.count * path.instructions for path in reference.paths),
-    )

@@ -28,10 +28,8 @@ from simprof.profiler.experiments.cells.cells import (
     TREES,
     CellResult,
     Job,
-    PathRow,
     RoutineRow,
     Timing,
-    TreeCost,
     failure,
 )
 from simprof.profiler.experiments.cells.path_facts import (
@@ -102,7 +100,7 @@ def _result(
     observation: Observation,
     scheme: SchemeRun,
     measurement: RunMeasurement,
-    trees: Callable[[SchemeOptions], Mapping[str, TreeCost]],
+    trees: Callable[[SchemeOptions], Mapping[str, int]],
 ) -> CellResult:
     mode, options = scheme.setting.mode, scheme.setting.options
     entered = [routine for routine in observation.events if scheme.selects(routine)]
@@ -113,7 +111,7 @@ def _result(
         for each in measured
     )
     counts = {name: count for name, count in measurement.counts.items() if name not in RUNS}
-    facts, own, paths = None, None, tuple[PathRow, ...]()
+    facts, own, paths = None, None, dict[str, tuple[int, int]]()
     if definition(mode).counts_paths:
         routines = [_routine_paths(observation, scheme, *each) for each in measured]
         exact = mode == DEFAULT_MODE
@@ -288,7 +286,7 @@ def _self_loops_added(
 
 def tree_costs(
     observation: Observation, selects: Callable[[int], bool], options: SchemeOptions
-) -> Mapping[str, TreeCost]:
+) -> Mapping[str, int]:
     """Return what each placement of `cells.TREES` would have counted in an observed run.
 
     An edge counter counts its edge, so exact counts tell that without a run (BL94 6.1 does the
@@ -298,13 +296,11 @@ def tree_costs(
     kept: what a block is.
     """
     plain = SchemeOptions(own=options.own)
-    totals = dict.fromkeys(TREES, TreeCost(0, 0))
+    totals = dict.fromkeys(TREES, 0)
     selected = (events for routine, events in observation.events.items() if selects(routine))
     for events in selected:
         for name, placement in _placements(events, plain):
-            counts = placement.plan.event_counts(events.edges, events.block_counts)
-            old = totals[name]
-            totals[name] = TreeCost(old.counters + len(counts), old.increments + sum(counts))
+            totals[name] += sum(placement.plan.event_counts(events.edges, events.block_counts))
     return totals
 
 

@@ -3,6 +3,27 @@
 Conventions where EPP is silent: a path's length in edges is the number of edges between its
 blocks (those from ENTRY, to EXIT and the back edge that ends it are not counted); percentages of
 correctly predicted paths are of different paths, not of executions; unfinished paths are left out.
+
+Facts of a program, by name:
+
+============================  ======================================================================
+`paths`, `executions`         different paths; their executions
+`edges`, `instructions`       sums over all executions
+`longest_edges`,              the greatest of one path (of two paths, possibly)
+`longest_instructions`
+`partial`                     executions of unfinished paths, which are not among the others
+`routines`, `most_paths`      routines with an executed path; the most paths that one has
+`predicted_correct`,          paths that edge counts predict to their very end; how often they
+`..._correct_executions`      were executed
+`predicted_edges` and so on   sums over all executions, and the greatest of one path, up to the
+                              first misprediction
+`definite_executions`, `flow_blocks`, `definite_blocks`
+                              what follows from edge counts (`edge_flow.DefiniteFlow`)
+============================  ======================================================================
+
+A prediction (EPP table 2) starts where the path does and follows the edge crossed most often; of
+edges crossed equally often the fall-through, then the first. Self-loops, which are on no path, are
+not followed. A path is predicted as far as its blocks are those of the prediction.
 """
 
 from __future__ import annotations
@@ -15,7 +36,6 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
 from simprof.profiler.graphs.cfg import ENTRIES, ControlFlowGraph, EdgeKind
 from simprof.profiler.profiles.edge_flow import DefiniteFlow, definite_flow
 from simprof.profiler.profiles.profile import PathCount
@@ -45,26 +65,34 @@ def inner_edges(cfg: ControlFlowGraph, path: PathCount) -> list[int]:
     return [edge for edge in path.edges if cfg.edges[edge].kind not in outer]
 
 
-def path_facts(routines: Iterable[RoutinePaths], *, predict: bool) -> PathFacts:
+def path_facts(routines: Iterable[RoutinePaths], *, predict: bool) -> dict[str, int]:
     """Sum up the executed paths of a program; `predict` where the paths are acyclic (`pp`)."""
     routines = tuple(routines)
     whole = [(routine.cfg, path) for routine in routines for path in routine.whole]
     lengths = [len(inner_edges(cfg, path)) for cfg, path in whole]
     paths = [path for _, path in whole]
     by_routine = [len(routine.whole) for routine in routines]
-    return PathFacts(
-        paths=len(paths),
-        executions=sum(path.count for path in paths),
-        edges=sum(path.count * length for path, length in zip(paths, lengths, strict=True)),
-        instructions=sum(path.count * path.instructions for path in paths),
-        longest_edges=max(lengths, default=0),
-        longest_instructions=max((path.instructions for path in paths), default=0),
-        partial=sum(path.count for each in routines for path in each.paths if path.partial),
-        routines=sum(map(bool, by_routine)),
-        most_paths=max(by_routine, default=0),
-        predicted=_predicted(routines) if predict else None,
-        definite=sum(map(_definite, routines), DefiniteFlow()) if predict else None,
-    )
+    facts = {
+        "paths": len(paths),
+        "executions": sum(path.count for path in paths),
+        "edges": sum(path.count * length for path, length in zip(paths, lengths, strict=True)),
+        "instructions": sum(path.count * path.instructions for path in paths),
+        "longest_edges": max(lengths, default=0),
+        "longest_instructions": max((path.instructions for path in paths), default=0),
+        "partial": sum(path.count for each in routines for path in each.paths if path.partial),
+        "routines": sum(map(bool, by_routine)),
+        "most_paths": max(by_routine, default=0),
+    }
+    if not predict:
+        return facts
+    flow = sum(map(_definite, routines), DefiniteFlow())
+    return {
+        **facts,
+        **_predicted(routines),
+        "definite_executions": flow.definite_executions,
+        "flow_blocks": flow.blocks,
+        "definite_blocks": flow.definite_blocks,
+    }
 
 
 def _definite(routine: RoutinePaths) -> DefiniteFlow:
@@ -88,18 +116,18 @@ class _Prefix(NamedTuple):
     correct: bool
 
 
-def _predicted(routines: Iterable[RoutinePaths]) -> PredictedPaths:
+def _predicted(routines: Iterable[RoutinePaths]) -> dict[str, int]:
     found: list[_Prefix] = []
     for routine in routines:
         found += map(_Predictor(routine).follow, routine.whole)
-    return PredictedPaths(
-        correct=sum(each.correct for each in found),
-        correct_executions=sum(each.executions for each in found if each.correct),
-        edges=sum(each.executions * each.edges for each in found),
-        instructions=sum(each.executions * each.instructions for each in found),
-        longest_edges=max((each.edges for each in found), default=0),
-        longest_instructions=max((each.instructions for each in found), default=0),
-    )
+    return {
+        "predicted_correct": sum(each.correct for each in found),
+        "predicted_correct_executions": sum(each.executions for each in found if each.correct),
+        "predicted_edges": sum(each.executions * each.edges for each in found),
+        "predicted_instructions": sum(each.executions * each.instructions for each in found),
+        "predicted_longest_edges": max((each.edges for each in found), default=0),
+        "predicted_longest_instructions": max((each.instructions for each in found), default=0),
+    }
 
 
 class _Predictor:
@@ -142,18 +170,18 @@ class _Predictor:
         return predicted in self._removed
 
 
-def path_rows(routines: Iterable[RoutinePaths]) -> tuple[PathRow, ...]:
-    """Return every executed whole path, by key."""
-    rows = (
-        PathRow(_key(routine.cfg, path, ordinals), path.count, path.instructions)
+def path_rows(routines: Iterable[RoutinePaths]) -> dict[str, tuple[int, int]]:
+    """Return the count and the instructions of every executed whole path, by key."""
+    rows = {
+        _key(routine.cfg, path, ordinals): (path.count, path.instructions)
         for routine in routines
         for ordinals in (_parallel(routine.cfg),)
         for path in routine.whole
-    )
-    return tuple(sorted(rows, key=lambda row: row.key))
+    }
+    return dict(sorted(rows.items()))
 
 
-def iteration_rows(routines: Iterable[tuple[RoutinePaths, int]]) -> tuple[PathRow, ...]:
+def iteration_rows(routines: Iterable[tuple[RoutinePaths, int]]) -> dict[str, tuple[int, int]]:
     """Return every executed path of k iterations of one loop that a back edge of it ended, by key.
 
     Routines come with k. What passes before the loop is part of a path.
@@ -175,7 +203,7 @@ def iteration_rows(routines: Iterable[tuple[RoutinePaths, int]]) -> tuple[PathRo
                 edges = tuple(turns.get(edge, edge) for edge in path.edges)
                 key = _key(cfg, replace(path, edges=edges), ordinals)
                 counts[key, path.instructions] += path.count
-    return tuple(PathRow(key, count, size) for (key, size), count in sorted(counts.items()))
+    return {key: (count, size) for (key, size), count in sorted(counts.items())}
 
 
 def _first_turns(routine: RoutinePaths) -> dict[int, int]:

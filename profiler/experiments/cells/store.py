@@ -131,7 +131,7 @@ def options(setting: CellSetting) -> dict[str, OptionValue]:
 
 
 APPLICATION = 0x53505246  # "SPRF"
-VERSION = 3
+VERSION = 4
 LARGEST_VALUE = 1 << 25  # Bytes of a value in the file
 _MODE = re.compile(r"[a-z][\w-]*")  # What a mode is called, if a file is not damaged
 STEPS = 1 << 20  # Steps of SQLite's machine between two looks at how many a statement has taken

@@ -20,10 +20,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.cells.cells import CellResult, failure
+from simprof.profiler.experiments.cells.cells import CellResult, Job, failure
 from simprof.profiler.experiments.cells.provenance import engine_digest, versions
 from simprof.profiler.experiments.cells.run import JobGroup, peak_memory, run_group
 from simprof.profiler.experiments.suites.suite import Input
@@ -100,50 +99,34 @@ class ClusterError(SimulatorError):
     """The cluster cannot do the work."""
 
 
-class Parcel(Struct, frozen=True):
-    """A group with the content of its files, which its jobs share."""
+class Parcel(NamedTuple):
+    """A group with the content of its files, by their paths where it was packed."""
 
-    group: JobGroup  # Its jobs; their paths are those of the sender.
-    program: bytes  # Content
-    given: InputContent
-    guide: InputContent | None  # Of the input that guides some of its jobs; None: of none
-
-
-class InputContent(NamedTuple):
-    """The content of an input's files."""
-
-    # stdin, expected: None where there is no such file.
-    stdin: bytes | None
-    expected: bytes | None
-    # By path below its root; None where it has none.
-    files: Mapping[str, bytes] | None
+    group: JobGroup
+    files: Mapping[Path, bytes]
+    directories: frozenset[Path]  # Those that its programs may read
 
 
 def pack(group: JobGroup) -> Parcel:
     """Read a group's files."""
-    guide = _guide(group)
-    return Parcel(
-        group,
-        group[0].program.read_bytes(),
-        _pack_input(group[0].given),
-        None if guide is None else _pack_input(guide),
-    )
+    group = tuple(_moved(job, Path.absolute) for job in group)
+    inputs = [each for job in group for each in (job.given, job.guide) if each is not None]
+    roots = frozenset(each.root for each in inputs if each.root is not None)
+    paths = {job.program for job in group}
+    paths |= {path for each in inputs for path in (each.stdin, each.expected) if path is not None}
+    paths |= {path for root in roots for path in root.rglob("*") if path.is_file()}
+    return Parcel(group, {path: path.read_bytes() for path in paths}, roots)
 
 
-def _guide(group: JobGroup) -> Input | None:
-    return next((job.guide for job in group if job.guide is not None), None)
+def _moved(job: Job, place: Callable[[Path], Path]) -> Job:
+    """Return a job whose files are elsewhere."""
 
+    def moved(given: Input) -> Input:
+        paths = {name: getattr(given, name) for name in ("stdin", "expected", "root")}
+        return replace(given, **{name: path and place(path) for name, path in paths.items()})
 
-def _pack_input(given: Input) -> InputContent:
-    files = None
-    if given.root is not None:
-        paths = [path for path in sorted(given.root.rglob("*")) if path.is_file()]
-        files = {str(path.relative_to(given.root)): path.read_bytes() for path in paths}
-    return InputContent(
-        None if given.stdin is None else given.stdin.read_bytes(),
-        None if given.expected is None else given.expected.read_bytes(),
-        files,
-    )
+    guide = None if job.guide is None else moved(job.guide)
+    return replace(job, program=place(job.program), given=moved(job.given), guide=guide)
 
 
 def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
@@ -155,42 +138,17 @@ def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
 
 
 def unpack(parcel: Parcel, directory: Path) -> JobGroup:
-    """Write a group's files below `directory`; return it with their paths."""
-    first = parcel.group[0]
-    program = _write(directory / "program", first.program, parcel.program)
-    assert program is not None
-    given = _unpack_input(parcel.given, first.given, directory / "given")
-    guide = _guide(parcel.group)
-    if guide is not None and parcel.guide is not None:
-        guide = _unpack_input(parcel.guide, guide, directory / "guide")
-    return tuple(
-        replace(job, program=program, given=given, guide=None if job.guide is None else guide)
-        for job in parcel.group
-    )
+    """Write a group's files below `directory`, as they lay; return it with their paths."""
 
+    def here(path: Path) -> Path:
+        return directory / path.relative_to(path.anchor)
 
-def _unpack_input(content: InputContent, given: Input, directory: Path) -> Input:
-    directory.mkdir()
-    stdin = _write(directory / "stdin", given.stdin, content.stdin)
-    expected = _write(directory / "expected", given.expected, content.expected)
-    root = None
-    if content.files is not None:
-        root = directory / "root"
-        root.mkdir()
-        for name, data in content.files.items():
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            (root / name).write_bytes(data)
-    return replace(given, stdin=stdin, expected=expected, root=root)
-
-
-def _write(directory: Path, original: Path | None, content: bytes | None) -> Path | None:
-    """Write a file under its own name, which messages tell; return its path."""
-    if original is None or content is None:
-        return None
-    directory.mkdir()
-    path = directory / original.name
-    path.write_bytes(content)
-    return path
+    for path in parcel.directories:
+        here(path).mkdir(parents=True, exist_ok=True)
+    for path, content in parcel.files.items():
+        here(path).parent.mkdir(parents=True, exist_ok=True)
+        here(path).write_bytes(content)
+    return tuple(_moved(job, here) for job in parcel.group)
 
 
 def run_on_cluster(groups: Sequence[JobGroup], address: str) -> Iterator[Finished]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from statistics import median
 
-from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow, common_paths
+from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables.claims import of_hashing, rule, untestable
 from simprof.profiler.experiments.tables.expressions import (
@@ -125,11 +125,11 @@ hash_cost | hash cost | quotient | \
 
 
 def _results_with(facts: str) -> Callable[[SuiteMember, Found], Iterable[CellResult]]:
-    """Return what makes a row of PP's result, where its path facts have this part."""
+    """Return what makes a row of PP's result, where it has this fact."""
 
     def rows(program: SuiteMember, found: Found) -> Iterable[CellResult]:
         result = found["pp"]
-        return () if getattr(result.facts, facts, None) is None else (result,)
+        return (result,) if facts in (result.facts or {}) else ()
 
     return rows
 
@@ -149,22 +149,23 @@ EPP2 = TableSpec(
 paths | paths | count | facts.paths
 longest_edges | longest: edges | count | facts.longest_edges
 longest_instructions | longest: inst | count | facts.longest_instructions
-average_edges | average: edges | decimal | facts.average_edges
-average_instructions | average: inst | decimal | facts.average_instructions
-correct | correct % | percent | 100 * facts.predicted.correct / facts.paths
-predicted_longest_edges | pred. longest: edges | count | facts.predicted.longest_edges
-predicted_longest_instructions | pred. longest: inst | count | facts.predicted.longest_instructions
-predicted_edges | pred. average: edges | decimal | facts.predicted.edges / facts.executions
+average_edges | average: edges | decimal | facts.edges / facts.executions
+average_instructions | average: inst | decimal | facts.instructions / facts.executions
+correct | correct % | percent | 100 * facts.predicted_correct / facts.paths
+predicted_longest_edges | pred. longest: edges | count | facts.predicted_longest_edges
+predicted_longest_instructions | pred. longest: inst | count | facts.predicted_longest_instructions
+predicted_edges | pred. average: edges | decimal | facts.predicted_edges / facts.executions
 predicted_instructions | pred. average: inst | decimal | \
-facts.predicted.instructions / facts.executions
+facts.predicted_instructions / facts.executions
 routines | routines | count | facts.routines
 most_paths | most paths | count | facts.most_paths
 average_paths | paths/routine | decimal | facts.paths / facts.routines
 potential | potential | count! | all.potential_paths
 own_paths | own: paths | count | (own_facts or facts).paths
-own_instructions | own: average inst | decimal | (own_facts or facts).average_instructions
+own_instructions | own: average inst | decimal | \
+(own_facts or facts).instructions / (own_facts or facts).executions
 own_correct | own: correct % | percent | \
-100 * (own_facts or facts).predicted.correct / (own_facts or facts).paths
+100 * (own_facts or facts).predicted_correct / (own_facts or facts).paths
 own_routines | own: routines | count | (own_facts or facts).routines
 """),
     (
@@ -207,8 +208,26 @@ own_routines | own: routines | count | (own_facts or facts).routines
         "paths average_edges average_instructions correct routines average_paths".split()
     ),
     originals="epp2",
-    rows=_results_with("predicted"),
+    rows=_results_with("predicted_correct"),
 )
+
+
+def _common(ref: CellResult, train: CellResult) -> dict[str, int]:
+    """Return the paths of a run that another executed too, and all of them; each once, as often as
+    it was executed, and with its instructions.
+    """
+    facts = {}
+    for prefix, kept in (
+        ("common_", ref.paths.keys() & train.paths.keys()),
+        ("", ref.paths.keys()),
+    ):
+        found = [ref.paths[key] for key in kept]
+        facts[f"{prefix}paths"] = len(found)
+        facts[f"{prefix}executions"] = sum(count for count, _ in found)
+        facts[f"{prefix}instructions"] = sum(count * size for count, size in found)
+    return facts
+
+
 EPP3 = TableSpec(
     "epp3",
     "EPP table 3: paths that ref and train have in common",
@@ -218,8 +237,8 @@ EPP3 = TableSpec(
     "the ref run executes along common paths, and their share of all along paths.",
     {"ref": PP, "train": TRAIN},
     columns("""
-common | common paths | count | common
-static | static % | percent | 100 * common / paths
+common | common paths | count | common_paths
+static | static % | percent | 100 * common_paths / paths
 dynamic | dynamic % | percent | 100 * common_executions / executions
 instructions | common instructions | count! | common_instructions
 instructions_share | instructions % | percent | 100 * common_instructions / instructions
@@ -251,7 +270,7 @@ instructions_share | instructions % | percent | 100 * common_instructions / inst
     bars=Bars(("static", "dynamic"), "paths of ref found by train, %"),
     compared=("static", "dynamic", "instructions_share"),
     originals="epp3",
-    rows=lambda program, found: (common_paths(found["ref"], found["train"]),),
+    rows=lambda program, found: (_common(found["ref"], found["train"]),),
 )
 
 
@@ -348,7 +367,6 @@ merged | merged % | percent | merged.overhead
 # Turns of self-loops: paths of one block that edge counts tell; `definite` does not have them, for
 # a self-loop is on no path (EPP 4.1).
 _TURNS = "all.self_loop_increments"
-_FLOW = "facts.definite"
 # 80 %: within 10 percentage points shares of definite flow are called the paper's.
 DEFINITE = TableSpec(
     "definite",
@@ -361,16 +379,16 @@ DEFINITE = TableSpec(
     "blocks; then both without the turns of self-loops, which are on no path of PP.",
     {"pp": PP},
     columns(f"""
-executions | executions | count! | {_FLOW}.executions + {_TURNS}
+executions | executions | count! | facts.executions + {_TURNS}
 turns | turns of self-loops | count! | {_TURNS}
 executions_share | definite % | percent | \
-100 * ({_FLOW}.definite_executions + {_TURNS}) / ({_FLOW}.executions + {_TURNS})
+100 * (facts.definite_executions + {_TURNS}) / (facts.executions + {_TURNS})
 blocks | definite % of blocks | percent | \
-100 * ({_FLOW}.definite_blocks + {_TURNS}) / ({_FLOW}.blocks + {_TURNS})
+100 * (facts.definite_blocks + {_TURNS}) / (facts.flow_blocks + {_TURNS})
 paths_share | without turns: definite % | percent | \
-100 * {_FLOW}.definite_executions / {_FLOW}.executions
+100 * facts.definite_executions / facts.executions
 paths_blocks | without turns: definite % of blocks | percent | \
-100 * {_FLOW}.definite_blocks / {_FLOW}.blocks
+100 * facts.definite_blocks / facts.flow_blocks
 """),
     (
         rule(
@@ -388,7 +406,7 @@ paths_blocks | without turns: definite % of blocks | percent | \
         "verdicts are by executions, with them.",
     ),
     bars=Bars(("executions_share", "blocks"), "paths that edges tell, %"),
-    rows=_results_with("definite"),
+    rows=_results_with("definite_blocks"),
     originals="epp1",
 )
 

@@ -73,8 +73,7 @@ def evaluate(
             case ast.Name(id=word):
                 return name(word)
             case ast.Attribute(value=of, attr=word):
-                whole = at(of)
-                return None if whole is None else getattr(whole, word)
+                return _part(at(of), word)
             case ast.BinOp(left=left, op=op, right=right):
                 one, two = at(left), at(right)
                 return None if one is None or two is None else _ARITHMETIC[type(op)](one, two)
@@ -91,6 +90,12 @@ def evaluate(
         raise ValueError(f"{ast.unparse(part)!r} is part of no expression")
 
     return at(node)
+
+
+def _part(whole: Any, word: str) -> Any:
+    if whole is None:
+        return None
+    return whole.get(word) if isinstance(whole, Mapping) else getattr(whole, word)
 
 
 def names(node: ast.expr) -> Iterator[str]:

@@ -22,9 +22,8 @@ LENGTHS = (2, 3, 5, 10)
 
 def _counted(found: Found, k: int) -> list[tuple[int, int]]:
     """Return the counts of the paths of k iterations that both schemes counted."""
-    theirs = {row.key: row.count for row in found[f"kiter{k}"].paths}
-    ours = {row.key: row.count for row in found[f"kblpp{k}"].paths}
-    return [(theirs[key], ours[key]) for key in sorted(theirs.keys() & ours.keys())]
+    theirs, ours = found[f"kiter{k}"].paths, found[f"kblpp{k}"].paths
+    return [(theirs[key][0], ours[key][0]) for key in sorted(theirs.keys() & ours.keys())]
 
 
 def _columns(k: int) -> tuple[ColumnSpec, ...]:

@@ -107,7 +107,7 @@ def spanning(
     dfs = depth_first(cfg)
     removed = (dfs.back_edges - dfs.self_loops) | set(plan.cut_edges)
     rows = iteration_rows([(RoutinePaths(cfg, paths, edge_counts(cfg, walks), removed), k)])
-    return {row.key: row.count for row in rows}
+    return {key: count for key, (count, _) in rows.items()}
 
 
 @pytest.mark.long
