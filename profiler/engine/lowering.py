@@ -166,26 +166,23 @@ class Lowering:
         """Return the operations of a routine's own edges; its activations begin in state 0."""
         by_edge, players = dict(product.segmentation.steps), product.players
         hashing = [(table, players[slot]) for slot, table in product.tables.items() if table >= 0]
+        fixed: dict[int, list[Operation]] = {}
+        for table, player in hashing:
+            for edge, count in player.fixed_counts():
+                operation = hash_operation(table, count, self.memory.hash_key(count.counter))
+                fixed.setdefault(edge, []).append((*operation, 1))
         # Edges on which more is done than the steps of the segmentation
-        touched = {edge for _, player in hashing for edge in player.acting_edges}
-        for slot in product.guarded:
-            touched |= players[slot].plan.guards.keys() & by_edge.keys()
+        touched = {edge for slot in product.guarded for edge in players[slot].plan.guards}
+        touched = touched & by_edge.keys() | fixed.keys()
         if self.contexts is not None:
             touched |= set(filter(product.begins, by_edge))
         for edge in touched:
-            fixed = [
-                (*hash_operation(table, count, self.memory.hash_key(count.counter)), 1)
-                for table, player in hashing
-                for count in player.fixed_counts(edge)
-            ]
             begins = product.begins(edge)
-            if self.contexts is not None and begins:
-                fixed.insert(0, self.contexts.begun(routine))
+            first = [] if self.contexts is None or not begins else [self.contexts.begun(routine)]
             steps, guards = by_edge.get(edge, ()), self._guards(product, edge)
             # A guard's flag belongs to the segment that its edge begins, or else to that it ends.
             ordered = (*steps, *guards) if begins else (*guards, *steps)
-            if fixed or ordered:
-                by_edge[edge] = (*fixed, *ordered)
+            by_edge[edge] = (*first, *fixed.get(edge, ()), *ordered)
         return EdgeOperations.of(by_edge)
 
     def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:

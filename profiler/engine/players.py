@@ -8,8 +8,7 @@ these that occurs (`Stretch`), and its counters are sums (`Totals`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -88,6 +87,7 @@ class Player:
         self.start: PathState = (plan.initial, None)
         self._cfg = cfg
         self._known: dict[tuple[PathState, int], int] = {}
+        self._dead: dict[int, bool] = {}  # By vertex: see `_reads_ahead`
         # Edges on which paths are counted in a table, in order, under numbers that only a register
         # knows
         self._hashing = {
@@ -95,29 +95,12 @@ class Player:
             for edge, actions in (plan.actions.items() if self._is_ordered else ())
             if any(action.effect is RegisterEffect.USES for action in actions)
         }
-        in_order = self._hashing.difference(cfg.out_edges[cfg.entry])
-        self._acts = {
-            edge: _Act(actions, edge in in_order, edge in plan.uncounted_entries)
-            for edge, actions in plan.actions.items()
-        }
-        for edge in range(len(cfg.edges)) if plan.is_duplicated else ():
-            self._acts.setdefault(edge, _Act((), False, False))  # crossed in one of two copies
-        for edge in plan.uncounted_entries:
-            self._acts.setdefault(edge, _Act((), False, True))
-
-    @property
-    def acting_edges(self) -> frozenset[int]:
-        """The edges on which the plan does something."""
-        return frozenset(self.plan.actions)
+        # Those of them whose counts are among those at the end of a segment
+        self._in_order = {edge for edge in self._hashing if cfg.ends[0][edge] != cfg.entry}
 
     def ending_edges(self) -> frozenset[int]:
         """Return the edges that must end segments for the sake of the plan."""
         return acting_turns(self._cfg, self.plan) | self._hashing | self.plan.guards.keys()
-
-    @cached_property
-    def _dead(self) -> frozenset[int]:
-        # Not where all segments that were executed lead to EXIT: there nobody asks.
-        return _dead_registers(self._cfg, self.plan)
 
     def stretch(
         self, state: PathState, key: int, edges: Sequence[int], passed: Passed = (False, False)
@@ -138,26 +121,26 @@ class Player:
         passed: Passed = (False, False),
     ) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
-        is_duplicated = self.plan.is_duplicated
-        execution = Execution(list(state[0]), state[1], is_duplicated=is_duplicated)
+        plan, actions, in_order = self.plan, self.plan.actions, self._in_order
+        execution = Execution(list(state[0]), state[1], is_duplicated=plan.is_duplicated)
         at_end: list[PathIncrement] = []
-        for place, edge in enumerate(edges, 1):
-            act = self._acts.get(edge)
-            if act is None:
-                continue
+        acting = edges
+        if not plan.is_duplicated:  # else the crossing itself is noted, in one of two copies
+            acting = [e for e in edges if e in actions or e in plan.uncounted_entries]
+        for edge in acting:
             before = len(execution.counted)
-            execution.passes = passed[ends and place == len(edges)]
-            execution.run(edge, act.actions)
-            if act.in_order:
+            execution.passes = passed[ends and edge == edges[-1]]
+            execution.run(edge, actions.get(edge, ()))
+            if edge in in_order:
                 at_end += [count for count in execution.counted[before:] if count.counter >= 0]
-            if act.forgets:
+            if edge in plan.uncounted_entries:  # a path begins there that nothing counts
                 execution.last = None
         registers, last = tuple(execution.registers), execution.last
         if edges:
             block = self._cfg.ends[1][edges[-1]]
-            if block not in self.plan.counted_region:
+            if last is not None and block not in plan.counted_region:
                 last = None
-            if ends and (block == self._cfg.exit or block in self._dead):
+            if ends and registers != self.start[0] and self._is_dead(block):
                 registers = self.start[0]
         counted = tuple(execution.counted)
         return Stretch(
@@ -174,56 +157,53 @@ class Player:
         """Return what decides about an action on an edge; None: nothing does."""
         return self.plan.guards.get(edge)
 
-    def fixed_counts(self, edge: int) -> list[PathIncrement]:
-        """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
-        act = self._acts.get(edge) if self._is_ordered else None
-        if act is None or act.in_order:
-            return []
-        execution = Execution(list(self.start[0]))
-        execution.run(edge, act.actions)
-        return [count for count in execution.counted if count.counter >= 0]
+    def fixed_counts(self) -> Iterator[tuple[int, PathIncrement]]:
+        """Yield edges with the hashed counts on them that need no segment to end: their numbers are
+        fixed.
+        """
+        for edge, actions in self.plan.actions.items() if self._is_ordered else ():
+            if edge not in self._in_order:
+                execution = Execution(list(self.start[0]))
+                execution.run(edge, actions)
+                yield from ((edge, count) for count in execution.counted if count.counter >= 0)
+
+    def _is_dead(self, vertex: int) -> bool:
+        """Whether nobody reads a path register at `vertex` before it is set or given up."""
+        known = self._dead.get(vertex)
+        if known is None:
+            is_read = vertex != self._cfg.exit and _reads_ahead(self._cfg, self.plan, vertex)
+            known = self._dead[vertex] = not is_read
+        return known
 
 
-class _Act(NamedTuple):
-    """What a plan does on one edge."""
-
-    actions: tuple[Action, ...]  # in order
-    in_order: bool  # whether its hashed counts are among those at the end of a segment
-    forgets: bool  # whether a path begins there that nothing counts (`plan.uncounted_entries`)
-
-
-def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
-    """Vertices at which nobody reads a path register before it is set or given up."""
-    effect, source = {edge: _effect(acts) for edge, acts in plan.actions.items()}, cfg.ends[0]
-    live = {source[edge] for edge, reads in effect.items() if reads}
-    live |= _never_leaving(cfg)
-    acting = {edge for edge, reads in effect.items() if reads is not None}
-    return frozenset(range(cfg.vertex_count)) - _before(cfg, live, acting)
-
-
-def _before(
-    cfg: ControlFlowGraph, vertices: Collection[int], barred: Collection[int] = ()
-) -> set[int]:
-    """Return vertices, and those from which edges that are not barred lead to one of them."""
-    found, work = set(vertices), list(vertices)
-    sources, entering = cfg.ends[0], cfg.in_edges
+def _reads_ahead(cfg: ControlFlowGraph, plan: InstrumentationPlan, vertex: int) -> bool:
+    """Whether a path register may be read behind `vertex` before it is set."""
+    # As a rule, the first way that is tried leads to a count.
+    targets, leaving, found, work = cfg.ends[1], cfg.out_edges, {vertex}, [vertex]
     while work:
-        for edge in entering[work.pop()]:
-            source = sources[edge]
-            if source not in found and edge not in barred:
-                found.add(source)
-                work.append(source)
-    return found
+        for edge in leaving[work.pop()]:
+            reads = _reads(plan.actions.get(edge, ()))
+            if reads:
+                return True
+            if reads is None and targets[edge] not in found:
+                found.add(targets[edge])
+                work.append(targets[edge])
+    return not found.isdisjoint(_never_leaving(cfg))
 
 
 @remembers_recent
 def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
     """Vertices from which no way leads to EXIT: activations there can only end early."""
     # No action reads the register of an unfinished path there, but its decoder does.
-    return frozenset(range(cfg.vertex_count)) - _before(cfg, {cfg.exit})
+    leaving, before = {cfg.exit}, 0
+    ends = [*zip(*cfg.ends, strict=True)][::-1]  # most edges lead onwards: few rounds are needed
+    while len(leaving) > before:
+        before = len(leaving)
+        leaving.update(source for source, target in ends if target in leaving)
+    return frozenset(range(cfg.vertex_count)) - leaving
 
 
-def _effect(actions: Iterable[Action]) -> bool | None:
+def _reads(actions: Iterable[Action]) -> bool | None:
     """Whether the first action on registers reads them (True) or sets them (False)."""
     for action in actions:
         if action.effect is not RegisterEffect.IGNORES:

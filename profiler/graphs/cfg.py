@@ -145,12 +145,12 @@ class ControlFlowGraph(Struct, frozen=True, dict=True):
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing edge ids by vertex, in depth-first visiting order."""
-        return edges_by_vertex(self.vertex_count, (edge.source for edge in self.edges))
+        return edges_by_vertex(self.vertex_count, self.ends[0])
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming edge ids by vertex."""
-        return edges_by_vertex(self.vertex_count, (edge.target for edge in self.edges))
+        return edges_by_vertex(self.vertex_count, self.ends[1])
 
     def targets(self, vertex: int) -> Iterator[int]:
         """Yield where the edges of a vertex lead."""

@@ -109,6 +109,7 @@ class RegisterEffect(Enum):
 
     DEFINES = "defines"  # it sets them, whatever they held
     USES = "uses"  # what it does depends on what they hold
+    CHANGES = "changes"  # what they hold then depends on it, and nothing else
     IGNORES = "ignores"  # it leaves them alone
 
 
@@ -182,6 +183,8 @@ class SetRegister(Action, frozen=True):
 
 class AddRegister(Action, frozen=True):
     """`r += constant` (EPP 3.4)."""
+
+    effect = RegisterEffect.CHANGES
 
     constant: int
 
