@@ -287,14 +287,17 @@ class EngineMemory:
         at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
         if start and not self._segments[at]:
             self._put_segment(at, successor)
-        elif not self._lay_out(state, [*self.segment_successors(state), successor], places):
+            return
+        successors = [*self.segment_successors(state), successor]
+        # A state with nothing but this successor has a table of one place.
+        size = _size_for([row[kernels.KEY] for row in successors], places) if start else 1
+        if size is None:
             self._spill_successor(state, successor)
+        else:
+            self._lay_out(state, successors, size)
 
-    def _lay_out(self, state: int, successors: Sequence[Successor], least: int) -> bool:
-        """Give a segment state a table with so many places at least; False if it was too large."""
-        places = _size_for([row[kernels.KEY] for row in successors], least)
-        if places is None:
-            return False
+    def _lay_out(self, state: int, successors: Sequence[Successor], places: int) -> None:
+        """Give a segment state a table with so many places."""
         start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
         self._used_segments = end
         if end > len(self._segments):
@@ -303,7 +306,6 @@ class EngineMemory:
         self._rows[state // 8 + kernels.PLACE_MASK] = _PLACE * (places - 1)
         for row in successors:
             self._put_segment(start + kernels.SUCCESSOR * _place(row[kernels.KEY], places), row)
-        return True
 
     def _put_segment(self, at: int, successor: Successor) -> None:
         words = self._segments
@@ -311,17 +313,16 @@ class EngineMemory:
 
     def _table_of(self, state: int) -> tuple[int, int]:
         """Where in `segments` a state's table is (0: it has none), and its number of places."""
-        row = self._rows[state // 8 : state // 8 + kernels.ROW]
-        return row[kernels.PLACES] // 8, row[kernels.PLACE_MASK] // _PLACE + 1
+        rows, row = self._rows, state // 8
+        return rows[row + kernels.PLACES] // 8, rows[row + kernels.PLACE_MASK] // _PLACE + 1
 
     def segment_successors(self, state: int) -> list[Successor]:
         """Return the successors in a segment state's table; spilled ones are missing."""
         start, places = self._table_of(state)
         if start == 0:
             return []
-        words = self.state.segments[start : start + kernels.SUCCESSOR * places]
-        rows = words.reshape(-1, kernels.SUCCESSOR)
-        return [tuple(row) for row in rows[rows[:, kernels.KEY] != 0].tolist()]
+        words = iter(self._segments[start : start + kernels.SUCCESSOR * places])
+        return [row for row in zip(words, words, words, words, strict=True) if row[kernels.KEY]]
 
     def spilled_counts(self) -> dict[tuple[int, int], int]:
         """(state, key) -> count of every spilled successor."""

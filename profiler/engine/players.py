@@ -93,7 +93,8 @@ class Player:
         self._hashing = {
             edge
             for edge, actions in (plan.actions.items() if self._is_ordered else ())
-            if any(action.effect is RegisterEffect.USES for action in actions)
+            for action in actions
+            if action.effect is RegisterEffect.USES
         }
         # Those of them whose counts are among those at the end of a segment
         self._in_order = {edge for edge in self._hashing if cfg.ends[0][edge] != cfg.entry}
@@ -121,19 +122,19 @@ class Player:
         passed: Passed = (False, False),
     ) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
-        plan, actions, in_order = self.plan, self.plan.actions, self._in_order
+        plan, actions, entries = self.plan, self.plan.actions, self.plan.uncounted_entries
         execution = Execution(list(state[0]), state[1], is_duplicated=plan.is_duplicated)
         at_end: list[PathIncrement] = []
         acting = edges
         if not plan.is_duplicated:  # else the crossing itself is noted, in one of two copies
-            acting = [e for e in edges if e in actions or e in plan.uncounted_entries]
+            acting = [edge for edge in edges if edge in actions or edge in entries]
         for edge in acting:
             before = len(execution.counted)
             execution.passes = passed[ends and edge == edges[-1]]
             execution.run(edge, actions.get(edge, ()))
-            if edge in in_order:
+            if edge in self._in_order:
                 at_end += [count for count in execution.counted[before:] if count.counter >= 0]
-            if edge in plan.uncounted_entries:  # a path begins there that nothing counts
+            if edge in entries:  # a path begins there that nothing counts
                 execution.last = None
         registers, last = tuple(execution.registers), execution.last
         if edges:
@@ -161,11 +162,14 @@ class Player:
         """Yield edges with the hashed counts on them that need no segment to end: their numbers are
         fixed.
         """
+        execution, initial = Execution([]), self.plan.initial
         for edge, actions in self.plan.actions.items() if self._is_ordered else ():
-            if edge not in self._in_order:
-                execution = Execution(list(self.start[0]))
-                execution.run(edge, actions)
-                yield from ((edge, count) for count in execution.counted if count.counter >= 0)
+            if edge in self._in_order:
+                continue
+            before = len(execution.counted)
+            execution.registers[:] = initial
+            execution.run(edge, actions)
+            yield from ((edge, each) for each in execution.counted[before:] if each.counter >= 0)
 
     def _is_dead(self, vertex: int) -> bool:
         """Whether nobody reads a path register at `vertex` before it is set or given up."""
@@ -182,12 +186,13 @@ def _reads_ahead(cfg: ControlFlowGraph, plan: InstrumentationPlan, vertex: int) 
     targets, leaving, found, work = cfg.ends[1], cfg.out_edges, {vertex}, [vertex]
     while work:
         for edge in leaving[work.pop()]:
-            reads = _reads(plan.actions.get(edge, ()))
+            actions, target = plan.actions.get(edge), targets[edge]
+            reads = _reads(actions) if actions else None
             if reads:
                 return True
-            if reads is None and targets[edge] not in found:
-                found.add(targets[edge])
-                work.append(targets[edge])
+            if reads is None and target not in found:
+                found.add(target)
+                work.append(target)
     return not found.isdisjoint(_never_leaving(cfg))
 
 

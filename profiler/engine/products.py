@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import NamedTuple
 
@@ -176,19 +175,22 @@ class Products:
         # False where there cannot be one: control came into the routine by a way that its graph
         # does not have.
         state = self._states.get(number)
-        edges: tuple[int, ...] = ()
-        if state is not None:
-            with suppress(ValueError):
-                edges = self._routines[state.routine].edges(key)
-        if state is None or not edges:
+        product = None if state is None else self._routines[state.routine]
+        try:
+            edges = () if product is None else product.edges(key)
+        except ValueError:
+            edges = ()
+        if state is None or product is None or not edges:
             self.lost += 1
             return False
-        product = self._routines[state.routine]
         stretches, after, operations = [], [], []
+        passed = (False, False)
         if self._note is not None:
             operations.append(self._note(len(self._taken), state.routine, edges))
         for (own, player), registers in zip(product.players.items(), state.players, strict=True):
-            place = player.stretch(registers, key, edges, product.passed(own, key))
+            if product.guarded:
+                passed = product.passed(own, key)
+            place = player.stretch(registers, key, edges, passed)
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)

@@ -66,8 +66,8 @@ class Segmentation(Struct, frozen=True):
         return key >> 1 & (1 << self.flags) - 1
 
     def _real(self, path: tuple[int, ...]) -> tuple[int, ...]:
-        cfg_edge = self.dag.columns.cfg_edge
-        return tuple(cfg_edge[edge] for edge in path if cfg_edge[edge] >= 0)
+        edges = map(self.dag.columns.cfg_edge.__getitem__, path)
+        return tuple([edge for edge in edges if edge >= 0])
 
 
 def segment(
