@@ -14,6 +14,8 @@ from simprof.profiler.schemes.bittrace.window_codes import shift_in
 class ShiftBits(s.Action, frozen=True):
     """`r = r << width | bits`: a branch's outcome is recorded (EPP section 2)."""
 
+    effect = s.RegisterEffect.CHANGES
+
     bits: int
     width: int
 
@@ -41,6 +43,8 @@ class CountShifted(s.Action, frozen=True):
 class StartWords(s.Action, frozen=True):
     """`rK=value`: the code goes on in word `word`; words `first` to `word - 1` become 0."""
 
+    effect = s.RegisterEffect.CHANGES
+
     first: int
     word: int
     value: int
@@ -64,6 +68,8 @@ class StartWords(s.Action, frozen=True):
 
 class ShiftWord(s.Action, frozen=True):
     """`rK = rK << width | bits`: as `ShiftBits`, in one word of several."""
+
+    effect = s.RegisterEffect.CHANGES
 
     word: int
     bits: int
@@ -98,6 +104,8 @@ class CountWords(s.Action, frozen=True):
 
 class ShiftRecord(s.Action, frozen=True):
     """A branch's record of `width` bits goes into the FIFO, and the oldest one out of it."""
+
+    effect = s.RegisterEffect.CHANGES
 
     record: int
     width: int

@@ -31,6 +31,8 @@ class SetBoth(s.Action, frozen=True):
 class AddBoth(s.Action, frozen=True):
     """`r += index, n += number`."""
 
+    effect = s.RegisterEffect.CHANGES
+
     index: int
     number: int
 
