@@ -100,6 +100,21 @@ def test_fixed_counts_are_those_that_need_no_register() -> None:
     assert [*array.fixed_counts()] == []
 
 
+def test_segments_end_at_hashed_counts_not_where_the_register_changes() -> None:
+    hashed, array = player_of(plan_of(table=CounterTable.HASH)), player_of(plan_of())
+    assert hashed.ending_edges() == {BACK, LEAVE}
+    assert array.ending_edges() == set()
+
+
+def test_a_register_that_an_addition_comes_to_is_kept() -> None:
+    actions: Mapping[int, tuple[Action, ...]] = {OVER_B[0]: (AddRegister(1), CountPath(0))}
+    actions = {**actions, OVER_C[0]: (SetRegister(0),)}
+    player = player_of(plan_of(actions))
+    assert player.execute(((4,), None), [*OVER_C, BACK], ends=True).after == player.start
+    player = player_of(plan_of({**actions, BACK: (SetRegister(3),)}))
+    assert player.execute(player.start, [*OVER_C, BACK], ends=True).after == ((3,), None)
+
+
 def test_the_same_segment_from_the_same_state_is_executed_once() -> None:
     player = player_of(plan_of())
     edges = [ENTER, *OVER_B, BACK]
