@@ -104,7 +104,7 @@ golden: $(VENV)/.installed-dev
 structure: $(VENV)/.installed-dev
 	$(BIN)/python tools/structure.py --dot docs/layers.dot
 	$(BIN)/python tools/structure.py --svg docs/layers.svg
-	$(BIN)/python tools/structure.py --walk
+	$(BIN)/python tools/structure.py
 
 bench: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py

@@ -3,25 +3,20 @@
 
     python -m tools.answers record DIRECTORY [--simprof COMMAND] [--only NAME]
                                     run everything, keep each result as DIRECTORY/*.json
-    python -m tools.answers compare BEFORE AFTER
+    python -m tools.answers compare BEFORE AFTER [--but KEY]...
                                     say which values differ; the exit status is 1 if one does
 
 Recorded are `compare` and `run`: of the fixtures for V9 in every mode, of those for V8+ and V8, of
 the suites' committed programs and of those of the suite `real` in two modes. COMMAND is the other
 version's `simprof`, in an environment of its own.
 
-Keys that changed on purpose stand in `tools/renamed_keys.toml`, a `[[change]]` each: `in` has
-the formats (`run`, `compare`), `was` and `now` the path of a value, where `[]` is any element of a
-list and `*` any key; without `was` the key is new, without `now` it is gone. `value = "hex"` says
-that a number became text as 0x..., `"slot"`: as slot 0x..., `"marks slots"`: that it was the
-place of a slot block in the list `now`, `"of the mode"`: that it is there in some
-modes only. All else must be equal to the last digit.
+All must be equal to the last digit but for what stands under a `--but` KEY, which may be given more
+than once: versions, say.
 
 Steps -> functions
     what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
     run it, keep the result      `record`
-    read the changes             `changes`
-    apply them, compare          `flat`, `differences`
+    compare                      `flat`, `differences`
 """
 
 from __future__ import annotations
@@ -48,7 +43,6 @@ MODES = (
     "edges",
 )  # fmt: skip
 FEW = ("pp", "tpp")
-RENAMED = ROOT / "tools" / "renamed_keys.toml"
 SHOWN = 5
 """Differences that are printed of one result."""
 SECONDS = 900
@@ -143,92 +137,17 @@ def flat(document: object, path: str = "") -> Flat:
     return found
 
 
-@dataclass(frozen=True)
-class Change:
-    """One change of a key, on purpose."""
-
-    formats: tuple[str, ...]
-    was: re.Pattern[str] | None
-    now: str | None
-    value: str = "same"
-
-    def renamed(self, path: str) -> str | None:
-        """Return the new path of a value, None where the change is of others."""
-        match = self.was.fullmatch(path) if self.was and self.now else None
-        if match is None or self.now is None:
-            return None
-        indexes = iter(match.groups())
-        return re.sub(
-            r"\[\]|(?<!\[)\*",
-            lambda found: next(indexes) if found[0] == "*" else f"[{next(indexes)}]",
-            self.now,
-        )
-
-
-def pattern(path: str | None) -> re.Pattern[str] | None:
-    """Return what a path with `[]` for any element and `*` for any key matches."""
-    if path is None:
-        return None
-    return re.compile(re.escape(path).replace(r"\[\]", r"\[(\d+)\]").replace(r"\*", r"([^.\[\]]+)"))
-
-
-def changes(file: Path) -> list[Change]:
-    """Return what a file of changes holds; raise KeyError or TypeError where it is misspelt."""
-    entries = tomllib.loads(file.read_text())["change"] if file.exists() else []
+def differences(before: Flat, after: Flat, left_out: Sequence[str] = ()) -> list[str]:
+    """Return what differs, a line each; `left_out`: keys under which all may be different."""
     return [
-        Change(
-            tuple(entry["in"]),
-            pattern(entry.get("was")),
-            entry.get("now"),
-            entry.get("value", "same"),
-        )
-        for entry in entries
+        f"{path}: {before.get(path, '(absent)')!r} -> {after.get(path, '(absent)')!r}"
+        for path in {**before, **after}
+        if (path not in before or path not in after or before[path] != after[path])
+        and not set(re.split(r"[.\[]", path)).intersection(left_out)
     ]
 
 
-def renewed(value: object, how: str) -> object:
-    """Return a value as it is now: addresses are text, and name slot blocks."""
-    if not isinstance(value, int) or how not in ("hex", "slot"):
-        return value
-    return f"slot {value:#x}" if how == "slot" else hex(value)
-
-
-def differences(before: Flat, after: Flat, known: Sequence[Change]) -> list[str]:
-    """Return what differs beyond the known changes, a line each."""
-    moved: Flat = {}
-    slots: list[str] = []
-    for path, value in before.items():
-        for change in known:
-            new = change.renamed(path)
-            if new is not None and change.value == "marks slots":
-                slots.append(new.replace("[*]", f"[{value}]"))
-                break
-            if new is not None and change.value == "of the mode" and new not in after:
-                break
-            if new is not None:
-                moved[new] = renewed(value, change.value)
-                break
-        else:
-            if not any(each.was and not each.now and below(each.was, path) for each in known):
-                moved[path] = value
-    for path in slots:
-        moved[path] = f"slot {moved[path]}"
-    added = [found for each in known if not each.was and (found := pattern(each.now))]
-    return [
-        f"{path}: {moved.get(path, '(absent)')!r} -> {after.get(path, '(absent)')!r}"
-        for path in {**moved, **after}
-        if (path not in moved or path not in after or moved[path] != after[path])
-        and not any(below(each, path) for each in added)
-    ]
-
-
-def below(key: re.Pattern[str], path: str) -> bool:
-    """Return whether a path is a key, or that of a value in it."""
-    match = key.match(path)
-    return match is not None and path[match.end() : match.end() + 1] in ("", ".", "[")
-
-
-def compare(before: Path, after: Path, known: Sequence[Change]) -> int:
+def compare(before: Path, after: Path, left_out: Sequence[str] = ()) -> int:
     """Print what differs between two directories of results; return how many results do."""
     names = sorted({file.name for each in (before, after) for file in each.glob("*.json")})
     differing = 0
@@ -239,14 +158,13 @@ def compare(before: Path, after: Path, known: Sequence[Change]) -> int:
             differing += 1
             continue
         was, now = (flat(json.loads(file.read_text())) for file in files)
-        format_name = str(was.get("format", was.get("schema"))).split("/")[1]
-        found = differences(was, now, [each for each in known if format_name in each.formats])
+        found = differences(was, now, left_out)
         differing += bool(found)
         for line in found[:SHOWN]:
             print(f"{name}: {line}")
         if len(found) > SHOWN:
             print(f"{name}: {len(found) - SHOWN} more")
-    print(f"{len(names)} results, {differing} differ; {len(known)} changes of keys are known")
+    print(f"{len(names)} results, {differing} differ")
     return differing
 
 
@@ -261,6 +179,7 @@ def main(arguments: Sequence[str]) -> int:
     comparing = actions.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
+    comparing.add_argument("--but", action="append", default=[])
     given = parser.parse_args(arguments)
     if given.action == "record":
         jobs = chain(fixture_jobs(), suite_jobs(), program_jobs())
@@ -268,7 +187,7 @@ def main(arguments: Sequence[str]) -> int:
         bad = record(wanted, given.directory, given.simprof)
         print(f"{len(wanted) - len(bad)} results in {given.directory}; {len(bad)} have none: {bad}")
         return int(bool(bad))
-    return int(bool(compare(given.before, given.after, changes(RENAMED))))
+    return int(bool(compare(given.before, given.after, given.but)))
 
 
 if __name__ == "__main__":

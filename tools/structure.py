@@ -5,7 +5,6 @@
                                      the whole, beside what it was and what was wanted; the exit
                                      status is 1 if there is an import cycle, or an import that
                                      points up
-    tools/structure.py --walk        measure the walk of a run's request, too, by tools/walk.py
     tools/structure.py --dot FILE    write the drawing of the layers in Graphviz's language
     tools/structure.py --svg FILE    the same drawing as SVG, through Graphviz's `dot`
     --root DIRECTORY                 of another tree than this repository
@@ -31,7 +30,6 @@ Steps -> functions
     compare with the declared layers   `upward_imports`
     measure lines, docstrings, names   `measures`
     count what there should be one of  `one_of_each.RULES`
-    walk of a run's request            `walked`
     write                              `listing`, `drawing`
 """
 
@@ -40,7 +38,6 @@ from __future__ import annotations
 import argparse
 import ast
 import io
-import subprocess
 import sys
 import tokenize
 import tomllib
@@ -69,17 +66,11 @@ ENTRIES = ("simprof.profiler.cli", "simprof.__main__")
 """Modules that are started, not imported."""
 COMMAND_LIST = "simprof.profiler.commands.group"
 
-WALK = "modules, climbs, returns"
 RULES = one_of_each.RULES
-# What a request is taken into, and what carries that (`tools/walk.py`): to be measured as it is
-PARTS = (
-    *("Invocation", "GuestOptions", "World", "Selection", "Setting", "SchemeOptions"),
-    "carriers",
-)
 BEFORE = {
-    "lines, comment lines not counted": ("98,100", "84,000"),
+    "lines, comment lines not counted": ("100,500", "76,000"),
     "of these, the house without its wings": ("", "64,000"),
-    "modules, `__init__` not counted": ("538", "420"),
+    "modules, `__init__` not counted": ("409", "255"),
     "lines of sections in docstrings": ("5,926", "2,500"),
     "comments, share of lines": ("0.4%", "5%"),
     "class names that mean two things": ("42", "0"),
@@ -93,8 +84,6 @@ BEFORE = {
     "import cycles between modules": ("0", "0"),
     "import cycles between packages": ("0", "0"),
     "imports that point up": ("0", "0"),
-    f"walk of RunRequest: {WALK}": ("44, 21, 57", "15, 0, 6"),
-    **{f"walk of {part}: {WALK}": ("", "15, 0, 6") for part in PARTS},
 }
 """Measure -> what it was, and what was wanted: issue 24, part 1, of commit f24e8553.
 
@@ -274,8 +263,8 @@ def _height(module: str, heights: Mapping[str, int]) -> int | None:
     return next((heights[name] for name in prefixes if name in heights), None)
 
 
-def listing(tree: Tree, root: Path, more: Sequence[tuple[str, str]] = ()) -> tuple[str, bool]:
-    """Return the listing, and whether the structure is sound; `more`: measures besides."""
+def listing(tree: Tree, root: Path) -> tuple[str, bool]:
+    """Return the listing, and whether the structure is sound."""
     graph = unit_imports(tree)
     problems = {
         "import cycles between modules": [", ".join(cycle) for cycle in module_cycles(tree)],
@@ -301,7 +290,7 @@ def listing(tree: Tree, root: Path, more: Sequence[tuple[str, str]] = ()) -> tup
     text += f"\n{len(graph)} units, {len(tree.imports)} modules, {edges} imports between units\n"
     found = [*measures(tree), *((what, str(len(places))) for what, places in problems.items())]
     lines = [("measure", "before", "now", "target")]
-    for name, value in (*found, *more):
+    for name, value in found:
         before, target = BEFORE.get(name, ("", ""))
         lines.append((name, before, value, target))
     text += "\n" + _columns(lines) + "\n"
@@ -332,15 +321,6 @@ def measures(tree: Tree) -> list[tuple[str, str]]:
         ("commands", str(tree.sources.get(COMMAND_LIST, "").count(": Subcommand("))),
         *((what, str(len(rule(tree.sources, tree.imports)))) for what, rule in RULES.items()),
     ]
-
-
-def walked(root: Path) -> list[tuple[str, str]]:
-    """Run a program; return modules, climbs and returns of the walk of each part of its request."""
-    # A process of its own: it is one whose calls are all watched.
-    command = [sys.executable, "-m", "tools.walk"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    rows = [line.split() for line in done.stdout.splitlines()[1:]]
-    return [(f"walk of {part}: {WALK}", ", ".join(counts)) for part, *counts in rows]
 
 
 def _code_lines(text: str) -> int:
@@ -428,7 +408,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--root", type=Path, default=ROOT, metavar="DIRECTORY")
     parser.add_argument("--dot", type=Path, metavar="FILE", help="write the drawing's source")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the drawing as SVG")
-    parser.add_argument("--walk", action="store_true", help="measure the walk of a request, too")
     options = parser.parse_args(arguments)
     tree = read_tree(options.root)
     if options.dot is not None:
@@ -437,7 +416,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.svg.write_bytes(graphviz.Source(drawing(tree)).pipe("svg"))
     if options.dot is not None or options.svg is not None:
         return 0
-    text, sound = listing(tree, options.root, walked(options.root) if options.walk else ())
+    text, sound = listing(tree, options.root)
     sys.stdout.write(text)
     return 0 if sound else 1
 
