@@ -190,9 +190,7 @@ class Instrumented(Struct, frozen=True):
     # routines that were not left alone.
     codes: Mapping[int, RoutineCode]
     placed: Mapping[int, PlacedPlan]
-    # memory, header: What the program maps and writes.
-    memory: StartMemory
-    header: bytes
+    memory: StartMemory  # What the program maps, and what of that it writes
     rewritten: Rewritten  # Where everything is
     # The names of the routines that were left alone, and why each was
     left_names: tuple[tuple[str, str], ...] = ()
@@ -245,16 +243,16 @@ def instrument(
     front = program_items(recovered, copies, scheme.code().routines)
     left = tuple(number for number in plans if number in copies.left)
 
-    def end(copied: CopiedCalls) -> tuple[bytes, Sequence[Item]]:
-        """Return the header and what writes it, given where the calls are that it names."""
+    def end(copied: CopiedCalls) -> Sequence[Item]:
+        """Return the run-time, given where the calls are that the counter file's header names."""
         head = _header(order, plans, memory.dumped, copied, left)
-        return head, runtime_items(program.machine, memory, head)
+        return runtime_items(program.machine, memory, head)
 
-    _, without = end({})
+    without = end({})
     base = _room(program, front, size_of(without)) + HEADER_ROOM
     labels = assign_labels(front, base)
     calls_of = ((address, name.rpartition(_CALL)) for name, address in labels.items())
-    head, last = end({address: int(old, 16) for address, (_, call, old) in calls_of if call})
+    last = end({address: int(old, 16) for address, (_, call, old) in calls_of if call})
     labels |= assign_labels(last, base + size_of(front))
     rewritten = place_program(copies, [*front, *last], base, labels, program.entry)
     file = extend(
@@ -284,7 +282,6 @@ def instrument(
         codes,
         kept,
         memory,
-        head,
         rewritten,
         names,
         carried,
