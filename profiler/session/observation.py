@@ -365,5 +365,19 @@ def warnings(
     if judge is not None and judge not in observation.judges:
         yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"
     yield from notes
+    yield from _denied(observation)
     for address, reason in observation.irregular:
         yield f"irregular code at {address:#x} was executed: {reason}"
+
+
+def _denied(observation: Observation) -> Iterator[str]:
+    """Yield what the program wanted of the host in vain, with the option that gives it."""
+    result, invocation = observation.result, observation.invocation
+    if times := result.read_only:
+        changes = "a change of a file was" if times == 1 else f"{times} changes of files were"
+        yield f"{changes} refused: --writable DIR lets the program write below DIR"
+    # What else is not found may be meant to be: configuration, translations.
+    named = zip(invocation.arguments, invocation.argument_texts, strict=True)
+    missed = [text for argument, text in named if argument in result.not_found]
+    if missed:
+        yield f"not found by the program: {', '.join(missed)}: it sees the files below --root alone"

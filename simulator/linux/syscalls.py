@@ -62,6 +62,7 @@ class SystemCalls:
             self._handlers.update(group.handlers())
         self._strict = strict
         self.refused: Counter[guest.RefusedCall] = Counter()  # how often each call was refused
+        self.read_only = 0  # how often a file could not be changed as it is read-only
 
     def name(self, number: int) -> str:
         """Return the name of system call `number`."""
@@ -116,6 +117,7 @@ class SystemCalls:
         except OutOfMemory:
             return guest.Failed(ERRNO["ENOMEM"])
         except OSError as error:
+            self.read_only += error.errno == errno.EROFS
             return guest.Failed(guest_errno(error.errno or errno.EIO))
         return guest.Returned(result) if isinstance(result, int) else result
 

@@ -21,6 +21,7 @@ _ACCESS_FLAGS = _AT_EMPTY_PATH | _AT_SYMLINK_NOFOLLOW | 0x200
 _UTIME_NOW, _UTIME_OMIT = 0x3FFFFFFF, 0x3FFFFFFE
 _RENAME_NOREPLACE = 1
 
+_MOST_NOT_FOUND = 64  # Paths that are remembered
 _ACCESS = (
     (sparc.O_CREAT, FileAccess.CREATE),
     (sparc.O_EXCL, FileAccess.EXCLUSIVE),
@@ -142,9 +143,14 @@ class PathCalls(CallGroup):
         for bit, meaning in _ACCESS:
             if flags & bit:
                 access |= meaning
-        opened = self._host.open(
-            self._task.base(base), path, access, mode & 0o7777 & ~self._task.umask
-        )
+        try:
+            opened = self._host.open(
+                self._task.base(base), path, access, mode & 0o7777 & ~self._task.umask
+            )
+        except FileNotFoundError:
+            if len(self._task.not_found) < _MOST_NOT_FOUND:
+                self._task.not_found.add(path)
+            raise
         kept = flags & ~(
             sparc.O_CREAT | sparc.O_EXCL | sparc.O_TRUNC | sparc.O_CLOEXEC | sparc.O_NOFOLLOW
         )

@@ -161,6 +161,8 @@ class Machine(BaseMachine):
             spills=int(self._hooks.trap[TrapWord.SPILLS]),
             fills=int(self._hooks.trap[TrapWord.FILLS]),
             refused_calls=dict(self.calls.refused),
+            read_only=self.calls.read_only,
+            not_found=frozenset(self.calls.task.not_found),
             signal_actions=dict(self._signal_actions),
             threads=self.threads.counts(),
         )

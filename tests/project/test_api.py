@@ -352,3 +352,23 @@ def test_routines_and_schemes_have_names(fixture_elf: Find, tmp_path: Path) -> N
 def test_misspelt_options_are_named(fixture_elf: Find) -> None:
     with pytest.raises(simprof.SimprofError, match="no option 'mod': did you mean 'mode'"):
         simprof.run(fixture_elf("loops", "v9"), mod="pp")  # type: ignore[call-arg]
+
+
+@pytest.mark.toolchain
+def test_what_a_program_was_refused_is_said(compile_c: Find, tmp_path: Path) -> None:
+    elf = compile_c(
+        "#include <stdio.h>\n"
+        "int main(int n, char **words) {\n"
+        '    return (fopen(words[1], "r") != 0) + 2 * (fopen("out", "w") != 0);\n'
+        "}\n"
+    )
+    (tmp_path / "in").write_text("text")
+    change = "a change of a file was refused: --writable DIR lets the program write below DIR"
+    refused = simprof.run(elf, "pp", ["away"], root=tmp_path)
+    assert refused.ending.status == 0
+    assert [each for each in refused.warnings if "refused" in each] == [change]
+    missed = "not found by the program: away: it sees the files below --root alone"
+    assert missed in refused.warnings
+    found = simprof.run(elf, "pp", ["in"], root=tmp_path, writable=tmp_path)
+    assert found.ending.status in (1, 3)
+    assert not any("not found" in each for each in found.warnings)
