@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class Options(s.VertexLimitOptions):
+class BittraceOptions(s.VertexLimitOptions):
     """The options of `bittrace`."""
 
     merged = s.flag(
@@ -32,7 +32,7 @@ class FifoOptions(s.EdgeOptions):
 def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 
-    chosen = Options(order.options)
+    chosen = BittraceOptions(order.options)
     return plan_bittrace(
         order.cfg,
         weights=order.weights,
@@ -61,7 +61,7 @@ BITTRACE = s.SchemeDefinition(
     description="acyclic paths, named by their branch outcomes (Ball and Larus 1996, section 2)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    options=Options,
+    options=BittraceOptions,
     code=_code,
 )
 FIFO = s.SchemeDefinition(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class WeightedOptions(s.EdgeOptions):
+class CallsOptimalOptions(s.EdgeOptions):
     """The options of `calls-optimal`."""
 
     reads = ("weights",)
@@ -45,7 +45,7 @@ CALLS_OPTIMAL = s.SchemeDefinition(
     mode="calls-optimal",
     description="edges, two logging calls on every chord of a spanning tree (CS6120)",
     plan=lambda order: _plan(order, "calls-optimal"),
-    options=WeightedOptions,
+    options=CallsOptimalOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
 )

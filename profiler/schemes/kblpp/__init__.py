@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class Options(s.VertexLimitOptions):
+class KblppOptions(s.VertexLimitOptions):
     """The options of `kblpp`."""
 
     length = s.SchemeOption(
@@ -23,7 +23,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.kblpp.planner import plan_kblpp
     from simprof.profiler.schemes.pp.planner import plan_pp
 
-    chosen = Options(order.options)
+    chosen = KblppOptions(order.options)
     paths = plan_pp(
         order.cfg,
         weights=order.weights,
@@ -45,7 +45,7 @@ KBLPP = s.SchemeDefinition(
     description="sequences of up to k acyclic paths (D'Elia and Demetrescu 2013)",
     collects=s.ProfileKind.ITERATION_PATHS,
     plan=_plan,
-    options=Options,
+    options=KblppOptions,
     code=_code,
     # The pool of nodes is the program's. What a routine's forest costs does not depend on others.
     scope=s.StateScope.PROGRAM,

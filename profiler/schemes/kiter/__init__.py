@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from simprof import schemes as s
 
 
-class Options(s.PathOptions):
+class KiterOptions(s.PathOptions):
     """The options of `kiter`."""
 
     iterations = s.SchemeOption(
@@ -66,7 +66,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.kiter.nested import plan_outer
     from simprof.profiler.schemes.kiter.planner import give_up, plan_kiter
 
-    chosen = Options(order.options)
+    chosen = KiterOptions(order.options)
     makers = (plan_outer, plan_kiter) if chosen.outer else (plan_kiter,)
     plans = (
         make(
@@ -89,7 +89,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
 def _notes(options: s.SchemeOptions, routines: Iterable[s.ControlFlowGraph]) -> Iterator[str]:
     from simprof.profiler.schemes.kiter.choice import unmatched
 
-    if left := unmatched(Options(options).iterations_of, routines):
+    if left := unmatched(KiterOptions(options).iterations_of, routines):
         yield f"kiter: k-of names no loop: {', '.join(left)}"
 
 
@@ -104,7 +104,7 @@ KITER = s.SchemeDefinition(
     description="paths over k iterations of loops (Roy and Srikant 2009)",
     collects=s.ProfileKind.ITERATION_PATHS,
     plan=_plan,
-    options=Options,
+    options=KiterOptions,
     code=_code,
     notes=_notes,
     losses=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class Options(s.PathOptions):
+class PapOptions(s.PathOptions):
     """The options of `pap`."""
 
     reads = ("weights",)
@@ -24,7 +24,7 @@ class Options(s.PathOptions):
 def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.pap.planner import plan_pap
 
-    bits = Options(order.options).walk_bits
+    bits = PapOptions(order.options).walk_bits
     return plan_pap(order.cfg, bits=bits, weights=order.weights)
 
 
@@ -39,7 +39,7 @@ PAP = s.SchemeDefinition(
     description="a trace of all walks, from the ways into blocks (after Li, Wang and Leung 2012)",
     collects=s.ProfileKind.EDGES,
     plan=_plan,
-    options=Options,
+    options=PapOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
     writes_paths=True,

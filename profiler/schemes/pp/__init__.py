@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from simprof import schemes as s
-from simprof.profiler.schemes.pp.options import Options
+from simprof.profiler.schemes.pp.options import PpOptions
 
 
 def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.pp.planner import plan_pp
 
-    chosen = Options(order.options)
+    chosen = PpOptions(order.options)
     return plan_pp(
         order.cfg,
         weights=order.weights,
@@ -25,5 +25,5 @@ PP = s.SchemeDefinition(
     description="acyclic paths (Ball and Larus 1996)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    options=Options,
+    options=PpOptions,
 )

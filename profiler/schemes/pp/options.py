@@ -15,7 +15,7 @@ class RootEdge(StrEnum):
     CHEAPER = "cheaper"  # of both, the one whose code executes less by the weights
 
 
-class Options(s.VertexLimitOptions):
+class PpOptions(s.VertexLimitOptions):
     """The options of `pp`."""
 
     exit_entry = s.choice(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simprof import schemes as s
-from simprof.profiler.schemes.ppp.options import Options
+from simprof.profiler.schemes.ppp.options import PppOptions
 
 
 def _plan(order: s.PlanOrder) -> s.Plan:
@@ -11,7 +11,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
 
     if order.edge_counts is None or order.unit_flow is None:
         raise s.UsageError("ppp needs an edge profile: give one with --edge-profile")
-    chosen = Options(order.options)
+    chosen = PppOptions(order.options)
     parts = Parts(
         order.unit_flow,
         chosen.global_cold,
@@ -44,7 +44,7 @@ PPP = s.SchemeDefinition(
     description="acyclic paths, practical path profiling (after Bond and McKinley 2005)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    options=Options,
+    options=PppOptions,
     guided=s.ProfileKind.EDGES,
     whole_program=True,
     judged_by="pp",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from simprof import schemes as s
-from simprof.profiler.schemes.tpp import Options as TppOptions
+from simprof.profiler.schemes.tpp import TppOptions
 
 
 class ValuePlaces(StrEnum):
@@ -16,7 +16,7 @@ class ValuePlaces(StrEnum):
     EPP = "epp"  # EPP's, moved off a spanning tree, as `tpp` does
 
 
-class Options(s.PathOptions):
+class PppOptions(s.PathOptions):
     """The options of `ppp`."""
 
     cold = TppOptions.cold

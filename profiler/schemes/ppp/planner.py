@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.ppp.options import Options, ValuePlaces
+from simprof.profiler.schemes.ppp.options import PppOptions, ValuePlaces
 from simprof.profiler.schemes.ppp.poisoning import PracticalGraphs
 from simprof.profiler.schemes.ppp.predicted import PredictedPlan, predict
 from simprof.profiler.schemes.tpp.plan import ObviousCounts, TppPlan, tree_weights
@@ -214,7 +214,7 @@ def plan_ppp(
 
     share = exactly(parts.share)
     chosen = without(share) if share else choose(drafted, local, False, *limits)
-    share = share or exactly(Options.global_cold.default)
+    share = share or exactly(PppOptions.global_cold.default)
     while parts.limit and share <= 100:  # no edge has more
         if chosen.numbering.total <= parts.limit and chosen.natural is not s.CounterTable.HASH:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class Options(s.PathOptions):
+class PrefOptions(s.PathOptions):
     """The options of `pref`."""
 
     reads = ("path_limit", "weights")
@@ -32,7 +32,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
 
     if order.path_counts is None:
         raise s.UsageError("pref needs a path profile: give one with --edge-profile")
-    chosen = Options(order.options)
+    chosen = PrefOptions(order.options)
     return plan_pref(
         order.cfg,
         order.path_counts,
@@ -56,7 +56,7 @@ PREF = s.SchemeDefinition(
     description="interesting acyclic paths (after Vaswani, Nori and Chilimbi 2007)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    options=Options,
+    options=PrefOptions,
     guided=s.ProfileKind.PATHS,
     judged_by="pp",
     code=_code,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from simprof import schemes as s
-from simprof.profiler.schemes.qpt.options import EdgeOptions, VertexOptions, VertexPlacement
+from simprof.profiler.schemes.qpt.options import Qpt2Options, QptOptions, VertexPlacement
 
 
 def _plan(order: s.PlanOrder, placement: VertexPlacement) -> s.Plan:
     from simprof.profiler.schemes.qpt.planner import make_plan
 
-    return make_plan(order.cfg, placement, EdgeOptions(order.options).blocks, order.weights)
+    return make_plan(order.cfg, placement, Qpt2Options(order.options).blocks, order.weights)
 
 
 def _code() -> s.SchemeCode:
@@ -29,14 +29,14 @@ QPT2 = s.SchemeDefinition(
     mode="qpt2",
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
     plan=lambda order: _plan(order, VertexPlacement.EDGE),
-    options=EdgeOptions,
+    options=Qpt2Options,
     code=_code,
 )
 QPT = s.SchemeDefinition(
     mode="qpt",
     description="blocks (Ball and Larus 1994, section 3)",
     collects=_collects,
-    plan=lambda order: _plan(order, VertexOptions(order.options).placement),
-    options=VertexOptions,
+    plan=lambda order: _plan(order, QptOptions(order.options).placement),
+    options=QptOptions,
     code=_code,
 )

@@ -25,7 +25,7 @@ class BlockBasis(StrEnum):
     FOLDED = "folded"  # these, and the slot of an annulled branch is part of its edge
 
 
-class EdgeOptions(s.RegisterOptions):
+class Qpt2Options(s.RegisterOptions):
     """The options of `qpt2`."""
 
     reads = ("weights",)
@@ -36,7 +36,7 @@ class EdgeOptions(s.RegisterOptions):
     )
 
 
-class VertexOptions(EdgeOptions):
+class QptOptions(Qpt2Options):
     """The options of `qpt`."""
 
     placement = s.choice(VertexPlacement.REDUNDANT, "where the counters are.")

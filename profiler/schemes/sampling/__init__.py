@@ -7,20 +7,20 @@ from __future__ import annotations
 from functools import cache
 
 from simprof import schemes as s
-from simprof.profiler.schemes.sampling.options import BurstOptions, Options
+from simprof.profiler.schemes.sampling.options import PepOptions, SampledOptions
 
 
 def _plan_sampled(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.sampling.planner import plan_sampled
 
-    chosen = Options(order.options)
+    chosen = SampledOptions(order.options)
     return plan_sampled(order, chosen.interval, chosen.duplicated)
 
 
 def _plan_pep(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.sampling.planner import plan_pep
 
-    chosen = BurstOptions(order.options)
+    chosen = PepOptions(order.options)
     return plan_pep(order, chosen.tick, chosen.samples, chosen.stride)
 
 
@@ -38,7 +38,7 @@ SAMPLED = s.SchemeDefinition(
     description="acyclic paths, one of every so many (after Arnold and Ryder 2001)",
     collects=s.ProfileKind.PATHS,
     plan=_plan_sampled,
-    options=Options,
+    options=SampledOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
     depends_on_order=True,
@@ -50,7 +50,7 @@ PEP = s.SchemeDefinition(
     "McKinley 2005)",
     collects=s.ProfileKind.PATHS,
     plan=_plan_pep,
-    options=BurstOptions,
+    options=PepOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
     depends_on_order=True,

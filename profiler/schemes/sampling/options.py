@@ -12,7 +12,7 @@ def _number(default: int, help: str, what: str, most: int) -> s.SchemeOption[int
     return s.SchemeOption(default, help, hint, metavar="N", least=1, greatest=most)
 
 
-class Options(s.PathOptions):
+class SampledOptions(s.PathOptions):
     """The options of `sampled`."""
 
     interval = _number(100, "count one path of so many.", "paths", 1 << 30)
@@ -32,7 +32,7 @@ class Options(s.PathOptions):
         return use
 
 
-class BurstOptions(s.PathOptions):
+class PepOptions(s.PathOptions):
     """The options of `pep`."""
 
     tick = _number(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class Options(s.PathOptions):
+class TppOptions(s.PathOptions):
     """The options of `tpp`."""
 
     cold = s.percentage(
@@ -51,7 +51,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
 
     if order.edge_counts is None:
         raise s.UsageError("tpp needs an edge profile: give one with --edge-profile")
-    chosen = Options(order.options)
+    chosen = TppOptions(order.options)
     return plan_tpp(
         order.cfg,
         order.edge_counts,
@@ -80,7 +80,7 @@ TPP = s.SchemeDefinition(
     description="acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles 2004)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    options=Options,
+    options=TppOptions,
     guided=s.ProfileKind.EDGES,
     judged_by="pp",
     code=_code,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class Options(s.EdgeOptions):
+class TraceOptions(s.EdgeOptions):
     """The options of traces."""
 
     reads = ("weights",)
@@ -25,7 +25,7 @@ def _plan(order: s.PlanOrder, mode: str) -> s.Plan:
         plan = planner.plan_blocks(cfg, weights=weights)
     else:
         plan = planner.plan_outcomes(cfg, packed=mode == "bits", weights=weights)
-    return planner.with_addresses(plan) if Options(order.options).addresses else plan
+    return planner.with_addresses(plan) if TraceOptions(order.options).addresses else plan
 
 
 def _code() -> s.SchemeCode:
@@ -40,7 +40,7 @@ def _trace(mode: str, what: str) -> s.SchemeDefinition:
         description=f"a trace of {what}",
         collects=s.ProfileKind.TRACE,
         plan=lambda order: _plan(order, mode),
-        options=Options,
+        options=TraceOptions,
         code=_code,
         scope=s.StateScope.PROGRAM,
     )

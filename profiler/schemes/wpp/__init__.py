@@ -5,7 +5,7 @@ from __future__ import annotations
 from simprof import schemes as s
 
 
-class Options(s.PathOptions):
+class WppOptions(s.PathOptions):
     """The options of `wpp`."""
 
     reads = ("path_limit", "weights")
@@ -28,7 +28,7 @@ WPP = s.SchemeDefinition(
     description="acyclic paths, in the order in which they are executed (after Larus 1999)",
     collects=s.ProfileKind.PATHS,
     plan=_plan,
-    options=Options,
+    options=WppOptions,
     code=_code,
     scope=s.StateScope.PROGRAM,
     orders_paths=True,
