@@ -33,7 +33,7 @@ from simprof.profiler.schemes.mode_options import (
     shared_options,
 )
 from simprof.profiler.schemes.options import SchemeOption
-from simprof.profiler.schemes.others import BrokenScheme
+from simprof.profiler.schemes.registry import BrokenScheme
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:

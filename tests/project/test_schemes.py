@@ -23,7 +23,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.others import RESERVED
+from simprof.profiler.schemes.registry import RESERVED
 from simprof.simulator.binary.elf import load
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES, ROOT

@@ -29,7 +29,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
 
 
 def _code() -> s.SchemeCode:
-    from simprof.profiler.schemes.pap.code import CODE
+    from simprof.profiler.schemes.pap.planner import CODE
 
     return CODE
 

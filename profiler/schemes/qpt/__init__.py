@@ -15,9 +15,7 @@ def _plan(order: s.PlanOrder, placement: VertexPlacement) -> s.Plan:
 
 
 def _code() -> s.SchemeCode:
-    from simprof.profiler.schemes.qpt.code import CODE
-
-    return CODE
+    return s.SchemeCode(generators=s.STOLEN_GENERATORS)  # of registers stolen from the program
 
 
 def _collects(options: Mapping[str, object]) -> s.ProfileKind:

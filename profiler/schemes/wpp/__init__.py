@@ -18,7 +18,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
 
 
 def _code() -> s.SchemeCode:
-    from simprof.profiler.schemes.wpp.code import CODE
+    from simprof.profiler.schemes.wpp.planner import CODE
 
     return CODE
 

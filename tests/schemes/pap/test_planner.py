@@ -9,8 +9,7 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
-from simprof.profiler.schemes.pap.actions import ENTERED, WRITTEN
-from simprof.profiler.schemes.pap.planner import WalkPlan, plan_pap
+from simprof.profiler.schemes.pap.planner import ENTERED, WRITTEN, WalkPlan, plan_pap
 from tests.oracles.brute import (
     edge_counts,
     graph,

@@ -11,8 +11,13 @@ from msgspec.structs import replace
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.wpp.actions import WriteConstantPath, WritePath
-from simprof.profiler.schemes.wpp.planner import MOST_PATHS, WholePathPlan, plan_wpp
+from simprof.profiler.schemes.wpp.planner import (
+    MOST_PATHS,
+    WholePathPlan,
+    WriteConstantPath,
+    WritePath,
+    plan_wpp,
+)
 from tests.oracles.brute import (
     Path,
     back_edges,
