@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import (
     Action,
     CountEdge,
@@ -193,19 +193,28 @@ def _reads_ahead(cfg: ControlFlowGraph, plan: InstrumentationPlan, vertex: int) 
             if reads is None and target not in found:
                 found.add(target)
                 work.append(target)
-    return not found.isdisjoint(_never_leaving(cfg))
+    # No action reads the register of a path that cannot end, but its decoder does.
+    return not _all_leave(cfg, found)
 
 
-@remembers_recent
-def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
-    """Vertices from which no way leads to EXIT: activations there can only end early."""
-    # No action reads the register of an unfinished path there, but its decoder does.
-    leaving, before = {cfg.exit}, 0
-    ends = [*zip(*cfg.ends, strict=True)][::-1]  # most edges lead onwards: few rounds are needed
-    while len(leaving) > before:
-        before = len(leaving)
-        leaving.update(source for source, target in ends if target in leaving)
-    return frozenset(range(cfg.vertex_count)) - leaving
+def _all_leave(cfg: ControlFlowGraph, vertices: Iterable[int]) -> bool:
+    """Whether EXIT can be reached from each of `vertices`: else activations there end early."""
+    targets, leaving = cfg.ends[1], {cfg.exit}
+    for start in vertices:
+        before, work = {start: start}, [start]  # vertex -> the one that it was found from
+        while work and work[-1] not in leaving:
+            vertex = work.pop()
+            for target in (targets[edge] for edge in cfg.out_edges[vertex]):
+                if target not in before:
+                    before[target] = vertex
+                    work.append(target)
+        if not work:
+            return False
+        vertex = work.pop()
+        while vertex != start:
+            vertex = before[vertex]
+            leaving.add(vertex)
+    return True
 
 
 def _reads(actions: Iterable[Action]) -> bool | None:

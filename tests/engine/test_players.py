@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 
 from simprof.profiler.engine.players import Player, Totals
@@ -10,11 +11,14 @@ from simprof.profiler.plan.actions import (
     AddRegister,
     CountConstantPath,
     CountPath,
+    Execution,
     PathIncrement,
+    RegisterEffect,
     SetRegister,
 )
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.tpp.actions import CountHotPath, Poison
+from tests.oracles import brute
 from tests.support.choice_loop import BACK, ENTER, LEAVE, LOOP, OVER_B, OVER_C, A, D, plan_of
 from tests.support.figures import edge, named
 
@@ -143,3 +147,36 @@ def test_a_register_stays_where_activations_can_only_end_early() -> None:
     }
     player = Player(stuck, plan_of(actions))
     assert player.execute(player.start, [enter, into], ends=True).after == ((1,), None)
+
+
+def test_registers_live_where_they_are_read_or_activations_end_early() -> None:
+    """Against the definition, edge by edge until nothing is added, on random graphs and plans."""
+    rng, seen = random.Random(5), set()
+    choices = ((SetRegister(1),), (AddRegister(1),), (CountConstantPath(3),), (CountPath(1),))
+    for _ in range(300):
+        blocks = rng.randrange(2, 8)
+        ends = {(rng.randrange(blocks), rng.randrange(blocks)) for _ in range(2 * blocks)}
+        cfg = brute.graph(blocks, sorted(ends))
+        actions = {e.id: rng.choice(choices) for e in cfg.edges if rng.random() < 0.4}
+        read = {e: acts[0].effect for e, acts in actions.items()}
+        leave, live = {cfg.exit}, set[int]()
+        for _ in cfg.edges:
+            leave |= {e.source for e in cfg.edges if e.target in leave}
+        live |= set(range(cfg.vertex_count)) - leave
+        for _ in cfg.edges:
+            for e in cfg.edges:
+                effect = read.get(e.id, RegisterEffect.IGNORES)
+                if effect in (RegisterEffect.USES, RegisterEffect.CHANGES) or (
+                    effect is RegisterEffect.IGNORES and e.target in live
+                ):
+                    live.add(e.source)
+        player = Player(cfg, plan_of(actions))
+        for edge in cfg.edges:
+            state = ((7,), None)
+            after = player.execute(state, [edge.id], ends=True).after[0]
+            held = Execution([7])
+            held.run(edge.id, actions.get(edge.id, ()))
+            is_live = edge.target in live and edge.target != cfg.exit
+            assert after == (tuple(held.registers) if is_live else (0,))
+            seen.add((is_live, edge.target in leave))
+    assert len(seen) == 3  # where activations end early, all is live
