@@ -184,11 +184,19 @@ def sections(check: Check) -> Iterator[Section]:
         for each in run.settings:
             own = tuple(cause for cause in each.causes if cause not in run.causes)
             if own or each.state != "same":
-                said = each.differences, own, tuple(routine_lines(each))
-                results.append(Section(run.name, each.name, each.state, None, *said))
+                results.append(_of_result(run, each, own))
         if results or run.causes or run.state != "same":
-            yield Section(run.name, "", run.state, run.error, run.ending, run.causes, ())
+            yield _of_run(run)
             yield from results
+
+
+def _of_run(run: RunCheck) -> Section:
+    return Section(run.name, "", run.state, run.error, run.ending, run.causes, ())
+
+
+def _of_result(run: RunCheck, check: SettingCheck, causes: tuple[ChangeCause, ...]) -> Section:
+    routines = tuple(routine_lines(check))
+    return Section(run.name, check.name, check.state, None, check.differences, causes, routines)
 
 
 _STYLES: dict[State, str] = {
@@ -342,14 +350,24 @@ def _routine_json(change: RoutineChange) -> dict[str, Any]:
     }
 
 
-Element = ElementTree.Element
+_element = ElementTree.SubElement
+_WIDTH = 100  # Columns of the text in JUnit's report
 
 
 def render_junit(check: Check) -> str:
-    """Return the document."""
-    root = Element("testsuites", name="simprof regress")
+    """Return the document: a test case for how each program ended, and for each of its results."""
+    root = ElementTree.Element("testsuites", name="simprof regress")
     for run in check.runs:
-        root.append(_suite(run))
+        suite = _element(root, "testsuite", name=_clean(run.name))
+        ending = _case(suite, "ending", _of_run(run), bool(run.ending))
+        if run.error is not None:
+            kind = "timeout" if run.budget else "error"
+            _element(ending, "error", message=_clean(run.error), type=kind)
+        for each in run.settings:
+            _case(suite, each.name, _of_result(run, each, each.causes), each.failed)
+        suite.set("tests", str(len(suite)))
+        suite.set("failures", str(len(suite.findall("testcase/failure"))))
+        suite.set("errors", str(len(suite.findall("testcase/error"))))
     for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     ElementTree.indent(root)
@@ -357,73 +375,27 @@ def render_junit(check: Check) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _suite(run: RunCheck) -> Element:
-    suite = Element("testsuite", name=_clean(run.name))
-    ending = _case(suite, run, "ending")
-    if run.error is not None:
-        kind = "timeout" if run.budget else "error"
-        ElementTree.SubElement(ending, "error", message=_clean(run.error), type=kind)
-    elif run.ending:
-        _fail(ending, run.ending, (), run.causes)
-    for setting_check in run.settings:
-        _setting_junit(_case(suite, run, setting_check.name), setting_check)
-    suite.set("tests", str(len(suite)))
-    suite.set("failures", str(len(suite.findall("testcase/failure"))))
-    suite.set("errors", str(len(suite.findall("testcase/error"))))
-    return suite
-
-
-def _case(suite: Element, run: RunCheck, name: str) -> Element:
-    return ElementTree.SubElement(suite, "testcase", classname=_clean(run.name), name=_clean(name))
-
-
-def _setting_junit(case: Element, setting_check: SettingCheck) -> None:
-    routines = [f"{name}: {text}" if text else name for name, text in routine_lines(setting_check)]
-    if setting_check.failed:
-        _fail(case, setting_check.differences, routines, setting_check.causes)
-    elif setting_check.differences or setting_check.causes:
-        lines = _lines(
-            setting_check.differences,
-            routines,
-            setting_check.causes,
-            "note" if setting_check.state == "same" else "why",
-        )
-        ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
-
-
-def _fail(
-    case: Element,
-    differences: Iterable[MetricChange],
-    routines: Iterable[str],
-    causes: Iterable[ChangeCause],
-) -> None:
-    differences, causes = tuple(differences), tuple(causes)
-    beyond = [difference for difference in differences if difference.exceeded]
-    first = beyond[0] if beyond else None
-    kinds = ", ".join(dict.fromkeys(cause.kind for cause in causes))
-    message = "counts differ" if first is None else _moved(first)
-    failure = ElementTree.SubElement(
-        case, "failure", message=_clean(f"{message} (why: {kinds or 'its limit'})"), type="changed"
-    )
-    failure.text = _clean("\n".join(_lines(differences, routines, causes)))
+def _case(
+    suite: ElementTree.Element, name: str, section: Section, failed: bool
+) -> ElementTree.Element:
+    """Add a test case, with what the report for people says of it."""
+    case = _element(suite, "testcase", classname=_clean(section.run), name=_clean(name))
+    noted = section.setting and (section.differences or section.causes)
+    if section.error is not None or not (failed or noted):
+        return case
+    said = _element(case, "failure" if failed else "system-out")
+    said.text = _clean(print_parts(list(_text(section)), _WIDTH, color=False))
+    if failed:
+        beyond = (each for each in section.differences if each.exceeded)
+        kinds = ", ".join(dict.fromkeys(cause.kind for cause in section.causes)) or "its limit"
+        said.set("type", "changed")
+        said.set("message", _clean(f"{next(map(_moved, beyond), 'counts differ')} (why: {kinds})"))
+    return case
 
 
 def _moved(difference: MetricChange) -> str:
     metric, _, old, new, change, allowed, _ = row(difference)
     return f"{metric} {old} -> {new} ({change}, allowed: {allowed})"
-
-
-def _lines(
-    differences: Iterable[MetricChange],
-    routines: Iterable[str],
-    causes: Iterable[ChangeCause],
-    role: str = "why",
-) -> list[str]:
-    lines = [_moved(difference) for difference in differences]
-    for cause in causes:
-        lines.append(f"{role}: {cause.kind}: {cause.text}")
-        lines += [f"  {detail}" for detail in cause.details]
-    return [*lines, *(f"routine {line}" for line in routines)]
 
 
 def _clean(text: str) -> str:
