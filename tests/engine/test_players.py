@@ -171,12 +171,12 @@ def test_registers_live_where_they_are_read_or_activations_end_early() -> None:
                 ):
                     live.add(e.source)
         player = Player(cfg, plan_of(actions))
-        for edge in cfg.edges:
+        for each in cfg.edges:
             state = ((7,), None)
-            after = player.execute(state, [edge.id], ends=True).after[0]
+            after = player.execute(state, [each.id], ends=True).after[0]
             held = Execution([7])
-            held.run(edge.id, actions.get(edge.id, ()))
-            is_live = edge.target in live and edge.target != cfg.exit
+            held.run(each.id, actions.get(each.id, ()))
+            is_live = each.target in live and each.target != cfg.exit
             assert after == (tuple(held.registers) if is_live else (0,))
-            seen.add((is_live, edge.target in leave))
+            seen.add((is_live, each.target in leave))
     assert len(seen) == 3  # where activations end early, all is live
