@@ -55,7 +55,7 @@ def test_a_run_profiles_the_routine_and_says_its_alias(
     assert cli.run(["run", "--routine", pattern, *options, str(program)]) == 0
     data = json.loads(answer.read_text())
     assert [(each["symbol"], each["alias"]) for each in data["routines"]] == [(name, alias)]
-    shown = "queue::push(int)" if "push" in name else name
+    shown = "queue::push" if "push" in name else name
     assert (f"{shown} ({alias})" if alias else f"{shown}\n") in report.read_text()
     assert load(profile).routines[0].alias == alias
 
