@@ -275,6 +275,8 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
     path_limit = fields["path_limit"]
     if type(path_limit) is not int or path_limit < 1:
         raise ValueError(f"path limit {path_limit!r}")
+    if type(weights) is not str:
+        raise ValueError(f"weights {weights!r}")
     return SchemeOptions.of(
         path_limit=path_limit,
         weights=source_of(weights),
