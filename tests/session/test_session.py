@@ -31,7 +31,12 @@ from simprof.profiler.request.request import (
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.session import execution, session, shared
-from simprof.profiler.session.observation import Observation, warnings
+from simprof.profiler.session.observation import (
+    Observation,
+    chosen_options,
+    scheme_options,
+    warnings,
+)
 from simprof.profiler.session.session import compare_program
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
@@ -314,3 +319,10 @@ def test_processes_that_share_the_work_name_the_same_lines(
     assert [each.lines for each in together] == [each.lines for each in alone]
     assert all(each.lines for each in alone)
     assert together == alone
+
+
+@pytest.mark.parametrize("weights", [{}, None, 3])
+def test_saved_weights_that_are_no_text_are_refused(weights: object) -> None:
+    saved = {**scheme_options(SchemeOptions()), "weights": weights}
+    with pytest.raises(ValueError, match="weights"):
+        chosen_options(saved)
