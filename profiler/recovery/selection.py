@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -39,7 +39,7 @@ class RoutineNames:
         return (name, *sorted(self._symbols.get(address, set()) - {name, ""}))
 
     def match(
-        self, cfg: ControlFlowGraph, patterns: Iterable[str], bases: Set[str] = frozenset()
+        self, cfg: ControlFlowGraph, patterns: Iterable[str], bases: frozenset[str] = frozenset()
     ) -> str | None:
         """Return the first name of a routine that any glob pattern matches, None without one.
 
@@ -51,18 +51,23 @@ class RoutineNames:
         for name in self.of(cfg.name, cfg.address):
             if any(fnmatchcase(text, each) for text in self.forms(name) for each in wanted):
                 return name
-            if bases and not bases.isdisjoint(wanted) and not bases.isdisjoint(base_names(name)):
+            if not bases.intersection(wanted).isdisjoint(base_names(name)):
                 return name
         return None
 
-    def bases(self, routines: Iterable[ControlFlowGraph], patterns: Iterable[str]) -> Set[str]:
-        """Return the patterns that match no routine, but are names without scopes of some."""
-        routines = tuple(routines)
-        left = {each for each in patterns if not any(self.match(r, [each]) for r in routines)}
-        if not left:
-            return frozenset()
-        names = (name for each in routines for name in self.of(each.name, each.address))
-        return left & {base for name in names for base in base_names(name)}
+    def unmatched(
+        self, graphs: PackedGraphs, patterns: Iterable[str]
+    ) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the patterns that match no routine: names without scopes of some, and others."""
+        left, bases = frozenset(patterns), set[str]()
+        for name, address in zip(graphs.names, graphs.addresses.tolist(), strict=True):
+            if not left:
+                break  # no further name need be demangled
+            for each in self.of(name, address):
+                forms = self.forms(each)
+                left -= {pattern for pattern in left if any(fnmatchcase(f, pattern) for f in forms)}
+                bases |= left & base_names(each)
+        return left & bases, left - bases
 
     def named(self, graphs: PackedGraphs, wanted: str) -> list[int]:
         """Return the numbers of routines that have a name: their whole name, else any other."""
@@ -122,9 +127,9 @@ class SelectedRoutines:
         self._lines = recovered.program.lines
         self._names = RoutineNames(recovered.program)
         patterns = (*selection.routines, *selection.exclude)
-        self._bases = self._names.bases(recovered.routines, patterns) if patterns else frozenset()
+        self._bases, unknown = self._names.unmatched(recovered.arrays, patterns)
         if not selection.tolerant:
-            self._check_patterns(recovered, patterns)
+            self._check_patterns(recovered, filter(unknown.__contains__, patterns))
         if selection.is_all:
             return
         if selection.user_only and not any(
@@ -163,12 +168,9 @@ class SelectedRoutines:
         line = self._lines.find(cfg.address)
         return line is not None and not is_library_source(line.file)
 
-    def _check_patterns(self, recovered: ProgramGraphs, patterns: Iterable[str]) -> None:
-        for pattern in patterns:
-            known = pattern in self._bases or any(
-                self._names.match(cfg, [pattern]) for cfg in recovered.routines
-            )
-            if not known and not pattern.startswith(UNKNOWN_CODE):
+    def _check_patterns(self, recovered: ProgramGraphs, unknown: Iterable[str]) -> None:
+        for pattern in unknown:
+            if not pattern.startswith(UNKNOWN_CODE):
                 meant = did_you_mean(self._names.like(recovered.arrays, pattern))
                 raise UsageError(
                     f"no routine matches {pattern!r}:{meant} `simprof cfg` lists them all"

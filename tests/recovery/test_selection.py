@@ -128,6 +128,8 @@ def test_cpp_functions_have_names_without_types_and_scopes(
     assert taken(recovered, Selection(("text",))) == ["text"]
     assert parse not in taken(recovered, Selection(("p*",)))
     assert parse not in taken(recovered, Selection(exclude=("parse",)))
+    # what one pattern means says nothing of another
+    assert taken(recovered, Selection(("parse",), exclude=("sum",))) == [parse]
     numbers = RoutineNames(recovered.program).named(recovered.arrays, "parse")
     assert [recovered.arrays.names[each] for each in numbers] == [parse]
 
