@@ -158,12 +158,12 @@ class Lowering:
         product = self._product(routine, counting)
         product.tables = {slot: self._table(routine, slot, plan) for slot, plan in counting.items()}
         start = self.products.add(routine, product)
-        edges, counts, words = self._relative(routine, product)
-        edges = edges + int(self.first_edge[routine])
-        return EdgeOperations(edges, counts, _placed(words, start))
+        edges, counts, words = self._made(routine, product)
+        words[words[:, 0] & _CODE == kernels.BEGIN, 2] = start
+        return EdgeOperations(edges + int(self.first_edge[routine]), counts, words)
 
-    def _relative(self, routine: int, product: RoutineProduct) -> EdgeOperations:
-        """Return the operations of a routine's own edges; its activations begin in state 0."""
+    def _made(self, routine: int, product: RoutineProduct) -> EdgeOperations:
+        """Return the operations of a routine's own edges, which begin in no state yet."""
         by_edge, players = dict(product.segmentation.steps), product.players
         hashing = [(table, players[slot]) for slot, table in product.tables.items() if table >= 0]
         fixed: dict[int, list[Operation]] = {}
@@ -229,13 +229,6 @@ def guard_operation(guard: Guard, places: Sequence[int], flag: int) -> Operation
     more = stride | samples << kernels.STRIDE_BITS
     shift = kernels.BURST_SHIFT
     return code, places[0] | places[1] << shift, interval | more << shift
-
-
-def _placed(words: Array, start: int) -> Array:
-    """Return operations as a run has them whose activations begin in state `start`."""
-    placed = words.copy()
-    placed[words[:, 0] & _CODE == kernels.BEGIN, 2] = start
-    return placed
 
 
 # -- Operations of a transition

@@ -46,11 +46,6 @@ class RoutineProduct:
         self._edges: dict[int, tuple[int, ...]] = {}
 
     @property
-    def stretches(self) -> dict[int, list[Stretch]]:
-        """What each player does along the segments that were executed, by its number."""
-        return {number: player.stretches for number, player in self.players.items()}
-
-    @property
     def start(self) -> tuple[PathState, ...]:
         """The state in which activations begin."""
         return tuple(player.start for player in self.players.values())
@@ -234,8 +229,8 @@ class Products:
         routine, _, key, _, places = self._taken[number]
         product = self._routines[routine]
         stretches = {
-            slot: known[place]
-            for (slot, known), place in zip(product.stretches.items(), places, strict=True)
+            slot: player.stretches[place]
+            for (slot, player), place in zip(product.players.items(), places, strict=True)
         }
         return routine, product.edges(key), stretches
 
@@ -273,16 +268,17 @@ class Products:
         for taken, count in zip(self._taken, times, strict=True):
             counts = by_routine.get(taken.routine)
             if counts is None:
-                known = self._routines[taken.routine].stretches.values()
-                counts = by_routine[taken.routine] = [[0] * len(each) for each in known]
+                players = self._routines[taken.routine].players.values()
+                counts = [[0] * len(player.stretches) for player in players]
+                by_routine[taken.routine] = counts
             for of_player, place in zip(counts, taken.stretches, strict=True):
                 of_player[place] += count
         totals = {}
         for routine, counts in by_routine.items():
-            players = self._routines[routine].stretches.items()
-            for (slot, stretches), of_player in zip(players, counts, strict=True):
+            by_slot = self._routines[routine].players.items()
+            for (slot, player), of_player in zip(by_slot, counts, strict=True):
                 total = totals[routine, slot] = Totals()
-                for stretch, count in zip(stretches, of_player, strict=True):
+                for stretch, count in zip(player.stretches, of_player, strict=True):
                     if count:
                         total.add(stretch, count)
         return totals

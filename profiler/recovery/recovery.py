@@ -15,7 +15,7 @@ What does this work is imported by it: a run of a program whose graphs are kept 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -108,6 +108,12 @@ class ProgramGraphs(Struct, frozen=True, dict=True):
         """Whether the words of all late code are known."""
         code = self.code
         return all(code.is_code[code.place.index(span.start)] for span in code.deferred)
+
+    @cached_property
+    def numbers(self) -> Mapping[tuple[int, str], int]:
+        """Address and name of each routine -> its number. No graph is made for that."""
+        names = zip(self.arrays.addresses.tolist(), self.arrays.names, strict=True)
+        return {name: number for number, name in enumerate(names)}
 
     @cached_property
     def arrays(self) -> PackedGraphs:

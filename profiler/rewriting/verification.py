@@ -151,15 +151,12 @@ def count_on(recovered: ProgramGraphs, observation: Observation) -> CountedRun:
     """Return what a run has counted, on other graphs of its program."""
     if recovered.arrays == observation.recovered.arrays:
         return CountedRun(replace(observation, recovered=recovered), ())
-    graphs = recovered.arrays
-    names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
-    number_of = {name: number for number, name in enumerate(names)}
     events: dict[int, RoutineEvents] = {}
     numbers: dict[int, int] = {}
     others = []
     for there, counted in observation.events.items():
         cfg = counted.cfg
-        number = number_of.get((cfg.address, cfg.name))
+        number = recovered.numbers.get((cfg.address, cfg.name))
         if number is not None and recovered.routines[number] == cfg:
             events[number], numbers[number] = counted, there
         else:

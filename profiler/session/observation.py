@@ -140,18 +140,11 @@ class Observation(Struct, frozen=True, dict=True):
         every = (*self.schemes, *self.judges.values())
         return {scheme.setting: scheme for scheme in every}.values()
 
-    @cached_property
-    def _numbers(self) -> dict[tuple[int, str], int]:
-        """Address and name of each routine -> its number."""
-        graphs = self.recovered.arrays
-        names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
-        return {name: number for number, name in enumerate(names)}
-
     @property
     def edge_counts(self) -> EdgeCounts:
         """Graph -> the counts of its edges; None: not entered, or not among those of the run."""
         # whoever keeps the counts need not keep the whole observation
-        numbers, entered = self._numbers, self.events
+        numbers, entered = self.recovered.numbers, self.events
 
         def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
             events = entered.get(numbers.get((cfg.address, cfg.name), -1))
@@ -164,7 +157,7 @@ class Observation(Struct, frozen=True, dict=True):
     @property
     def path_counts(self) -> PathCounts:
         """Graph -> how often each path was executed, by what the mode `PATH_PROFILER` counted."""
-        scheme, numbers = self.judges[registry.PATH_PROFILER], self._numbers
+        scheme, numbers = self.judges[registry.PATH_PROFILER], self.recovered.numbers
         entered, counters = self.events, self.counters
 
         def counts(cfg: ControlFlowGraph) -> dict[PathPiece, int] | None:

@@ -167,16 +167,9 @@ def recover_again(
     )
 
 
-def _numbers(recovered: ProgramGraphs) -> dict[tuple[int, str], int]:
-    """Return the number of each routine by address and name. No graph is made for that."""
-    arrays = recovered.arrays
-    keys = zip(arrays.addresses.tolist(), arrays.names, strict=True)
-    return {key: number for number, key in enumerate(keys)}
-
-
 def _found(recovered: ProgramGraphs, measurement: RunMeasurement) -> dict[int, int]:
     """Position of a profile's routine -> its number, where its graph has the profile's edges."""
-    numbers = _numbers(recovered)
+    numbers = recovered.numbers
     known = ((at, each) for at, each in enumerate(measurement.routines) if each.key in numbers)
     pairs = ((at, each, numbers[each.key]) for at, each in known)
     return {at: n for at, each, n in pairs if has_edges_of(recovered.routines[n], each)}

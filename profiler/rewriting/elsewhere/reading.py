@@ -257,11 +257,10 @@ def _measured(
     """Measure what was read as if a simulated run had counted it."""
     recipe, options, recovered, plans, _ = counted_by
     setting = Setting(recipe.mode, recipe.mode, options)
-    numbers = {(cfg.address, cfg.name): n for n, cfg in enumerate(recovered.routines)}
     scheme = SchemeRun(
         setting,
         lambda number: recovered.routines[number] if number in plans else None,
-        lambda cfg: plans[numbers[cfg.address, cfg.name]],
+        lambda cfg: plans[recovered.numbers[cfg.address, cfg.name]],
         0,
     )
     observation = Observation(

@@ -56,7 +56,7 @@ CopiedCalls = Mapping[int, int]
 def planner(recipe: CounterRecipe, options: SchemeOptions, recovered: ProgramGraphs) -> Planner:
     """Return what plans the routines of `recovered` as they were planned."""
     # options: Those of the recipe.
-    numbers = {(cfg.address, cfg.name): n for n, cfg in enumerate(recovered.routines)}
+    numbers = recovered.numbers
 
     def guiding(cfg: ControlFlowGraph) -> Sequence[int] | None:
         return recipe.edge_counts.get(numbers[cfg.address, cfg.name])
