@@ -8,7 +8,8 @@ Definition
     can lose; `ProfileKind` says what it collects. `UsageError` refuses what a user asks for.
 Options
     `Options` is the structure of a scheme's options: a class whose fields are `SchemeOption`s;
-    `choice`, `flag` and `percentage` declare those of an enum, of a yes or no, and of a percentage.
+    `choice`, `flag`, `whole_number` and `percentage` declare those of an enum, of a yes or no, of a
+    whole number, and of a percentage.
     A planner reads the values that it has for `PlanOrder.options` (`SchemeOptions`, whose values
     are `OptionValue`s). Schemes with code on edges extend `EdgeOptions` (where code goes that would
     need a jump), those that leave registers to the user `RegisterOptions` (`RegisterUse`), planners
@@ -297,6 +298,7 @@ if TYPE_CHECKING:
     from simprof.profiler.schemes.options import choice as choice
     from simprof.profiler.schemes.options import flag as flag
     from simprof.profiler.schemes.options import percentage as percentage
+    from simprof.profiler.schemes.options import whole_number as whole_number
     from simprof.profiler.schemes.static import ROOT_EDGE as ROOT_EDGE
     from simprof.profiler.schemes.static import by_block as by_block
     from simprof.profiler.schemes.static import by_edge as by_edge
@@ -379,7 +381,7 @@ _HOMES = {
     ),
     "profiler.schemes.options": (
         "EdgeOptions Options PathOptions RegisterOptions SchemeOption VertexLimitOptions choice "
-        "flag percentage"
+        "flag percentage whole_number"
     ),
     "profiler.schemes.static": (
         "ROOT_EDGE by_block by_edge describe_acyclic describe_dummy describe_tree end_names"

@@ -96,6 +96,14 @@ def choice(default: E, help: str, *, shared: bool = False) -> SchemeOption[E]:
     return SchemeOption(default, help, f"give one of {', '.join(type(default))}", shared=shared)
 
 
+def whole_number(
+    default: int, help: str, least: int, greatest: int, hint: str = "", **more: Any
+) -> SchemeOption[int]:
+    """Declare an option that is a whole number; `hint`, `more`: members of `SchemeOption`."""
+    hint = hint or f"give a whole number from {least} to {greatest}"
+    return SchemeOption(default, help, hint, least=least, greatest=greatest, **more)
+
+
 def percentage(default: float, help: str, **more: Any) -> SchemeOption[float]:
     """Declare an option that is a percentage; `more`: members of `SchemeOption`."""
     hint = "give a percentage from 0 to 100"

@@ -18,15 +18,7 @@ class FifoOptions(s.EdgeOptions):
     """The options of `fifo`."""
 
     reads = ("weights",)
-    branches = s.SchemeOption(
-        8,
-        "branches of a window.",
-        "give a whole number from 1 to 60",
-        metavar="N",
-        word="k",
-        least=1,
-        greatest=60,
-    )
+    branches = s.whole_number(8, "branches of a window.", 1, 60, metavar="N", word="k")
 
 
 def _plan(order: s.PlanOrder) -> s.Plan:

@@ -8,14 +8,8 @@ from simprof import schemes as s
 class KblppOptions(s.VertexLimitOptions):
     """The options of `kblpp`."""
 
-    length = s.SchemeOption(
-        2,
-        "acyclic paths in a row that are counted together.",
-        "give a whole number from 2 to 100",
-        metavar="K",
-        word="k",
-        least=2,
-        greatest=100,
+    length = s.whole_number(
+        2, "acyclic paths in a row that are counted together.", 2, 100, metavar="K", word="k"
     )
 
 

@@ -10,14 +10,13 @@ from simprof import schemes as s
 class KiterOptions(s.PathOptions):
     """The options of `kiter`."""
 
-    iterations = s.SchemeOption(
+    iterations = s.whole_number(
         2,
         "iterations of innermost loops that a path spans (of all loops with outer).",
-        "give a whole number from 1 to 1000",
-        metavar="K",
-        word="k",
         least=1,
         greatest=1000,
+        metavar="K",
+        word="k",
     )
     iterations_of = s.SchemeOption(
         "",
@@ -41,22 +40,22 @@ class KiterOptions(s.PathOptions):
         default_text="0: all are",
     )
     unoptimised = s.flag("add every edge's value on that edge, as the paper's measurements do.")
-    hash_above = s.SchemeOption(
+    hash_above = s.whole_number(
         0,
         "paths beyond which a routine's counters are in a hash table (6000 in the paper).",
-        "give a whole number, 0 to go by the increments",
-        metavar="N",
         least=0,
         greatest=(1 << 31) - 1,
+        hint="give a whole number, 0 to go by the increments",
+        metavar="N",
         default_text="0: by the increments, as EPP does",
     )
-    give_up = s.SchemeOption(
+    give_up = s.whole_number(
         0,
         "paths beyond which a routine is not profiled at all (60000 in the paper).",
-        "give a whole number, 0 to lower k instead",
-        metavar="N",
         least=0,
         greatest=(1 << 31) - 1,
+        hint="give a whole number, 0 to lower k instead",
+        metavar="N",
         default_text="0: k is lowered instead",
     )
 

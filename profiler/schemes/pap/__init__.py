@@ -9,15 +9,14 @@ class PapOptions(s.PathOptions):
     """The options of `pap`."""
 
     reads = ("weights",)
-    walk_bits = s.SchemeOption(
+    walk_bits = s.whole_number(
         12,
         "bits of the number that a walk makes before it is written; more in routines whose blocks "
         "have very many ways in.",
-        "give a number from 6 to 20",
-        metavar="N",
-        word="bits",
         least=6,
         greatest=20,
+        metavar="N",
+        word="bits",
     )
 
 

@@ -27,15 +27,15 @@ class PppOptions(s.PathOptions):
         "0: cold edges are left out as tpp does.",
         metavar="G",
     )
-    hot_limit = s.SchemeOption(
+    hot_limit = s.whole_number(
         4000,
         "hot paths of a routine beyond which G is doubled for it until it has fewer, and no "
         "hash table; 0: it never is.",
-        "give a whole number",
-        metavar="N",
-        word="limit",
         least=0,
         greatest=(1 << 31) - 1,
+        hint="give a whole number",
+        metavar="N",
+        word="limit",
     )
     numbering = s.choice(
         ValuePlaces.TREE,

@@ -13,7 +13,7 @@ MOST = (1 << 15) - 1  # of what a burst of samples has (`Burst`)
 
 def _number(default: int, help: str, what: str, most: int) -> s.SchemeOption[int]:
     hint = f"give a whole number of {what} from 1 to {most:,}"
-    return s.SchemeOption(default, help, hint, metavar="N", least=1, greatest=most)
+    return s.whole_number(default, help, 1, most, hint, metavar="N")
 
 
 class SampledOptions(s.PathOptions):
