@@ -107,7 +107,7 @@ def with_result(old: Baseline, **changes: Any) -> Baseline:
 
 def compared(old: Baseline, new: Baseline, **limits: Any) -> Check:
     """Compare all runs."""
-    return Check("b", tuple(compare_runs(old, new, CheckLimits(**limits))))
+    return Check("b", tuple(compare_runs(old, new, CheckLimits(**limits))), new)
 
 
 def only(found: Check) -> SettingCheck:
@@ -354,6 +354,8 @@ def test_how_a_program_ends_is_compared() -> None:
     assert found.status == 1
     assert [each.metric for each in found.runs[0].ending] == ["reason", "status", "output"]
     assert found.runs[0].causes[0].kind == "unexplained"
+    found = compared(baseline(), with_run(baseline(), ending=ending), ignore_output=True)
+    assert [each.metric for each in found.runs[0].ending] == ["reason", "status"]
 
 
 def test_places_in_words() -> None:
@@ -762,6 +764,29 @@ def test_a_check_that_fails_leaves_no_files_of_an_earlier_one(
     assert path.read_text() == "no baseline"
 
 
+def test_a_baseline_is_updated(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is then what `record` would write of the program as it is now."""
+    path, program = place / "b", place / "loops.elf"
+    record_it = ["regress", "record", str(program), "--mode=qpt2", "-o"]
+    shutil.copy(BIN / "v9/loops_plain.elf", program)
+    assert cli.run([*record_it, str(path)]) == 0
+    shutil.copy(BIN / "v9/loops.elf", program)
+    assert cli.run([*record_it, str(place / "fresh")]) == 0
+    assert path.read_text() != (place / "fresh").read_text()
+    capsys.readouterr()
+    assert cli.run(["regress", "check", "--github", str(path)]) == 1
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if each.startswith("::"))
+    subject, _, said = line.removeprefix("::error title=").partition("::")
+    assert subject == "simprof%3A loops.elf qpt2"
+    assert said.startswith("base 82,913 -> 37,370 (-54.93 %25")
+    assert cli.run(["regress", "update", str(path)]) == 0
+    assert "binary: the program file changed" in " ".join(capsys.readouterr().out.split())
+    assert path.read_text() == (place / "fresh").read_text()
+    program.unlink()
+    assert cli.run(["regress", "update", str(path)]) == 125
+    assert path.read_text() == (place / "fresh").read_text()
+
+
 class Lines(LineTable):
     """A line table with a line for every instruction."""
 
@@ -904,7 +929,7 @@ def test_what_changed_for_a_whole_run_is_told_once() -> None:
     ],
 )
 def test_exit_statuses(runs: tuple[RunCheck, ...], status: int) -> None:
-    assert Check("b", runs).status == status
+    assert Check("b", runs, baseline()).status == status
 
 
 def test_the_junit_report_is_well_formed() -> None:
@@ -916,6 +941,13 @@ def test_the_junit_report_is_well_formed() -> None:
     failure = root.find("testsuite/testcase/failure")
     assert failure is not None
     assert "added 100 -> 90" in (failure.get("message") or "")
+
+
+def test_annotations_for_github_are_a_line_each() -> None:
+    first, second = reports.render_github(changed_check()).splitlines()
+    said = "added 100 -> 90 (-10.00 %25, allowed: exact) (why: unexplained)"
+    assert first == f"::error title=simprof%3A a.elf qpt2::{said}"
+    assert second.startswith("::error title=simprof%3A b")
 
 
 def test_the_markdown_report_has_whole_rows() -> None:

@@ -34,7 +34,7 @@ from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.compare import Ceiling, Check, Limit
+    from simprof.profiler.experiments.regress.compare import Ceiling, Check, CheckLimits, Limit
     from simprof.profiler.experiments.regress.measure import Failures, Target
     from simprof.profiler.experiments.regress.regress import BaselineRecording
     from simprof.profiler.request.request import ProgressCallback
@@ -290,6 +290,7 @@ def _fraction(text: str) -> Fraction | None:
     "--strict",
     "A changed program, input, cost model, option or plan is a change though no count is.",
 )
+@options.option("--ignore-output", "Programs may write something else than they did.")
 @click.option(
     "--weights",
     type=options.weights,
@@ -298,6 +299,7 @@ def _fraction(text: str) -> Fraction | None:
 )
 @options.option("--junit FILE", "Write JUnit XML.", options.PATH)
 @options.option("--markdown FILE", "Write a Markdown summary.", options.PATH)
+@options.option("--github", "Also print failures as annotations of GitHub's workflows.")
 @options.json_option("Write everything as JSON; - is stdout (the report then goes to stderr).")
 @options.timeout_option("Give a program up after so much time; the status is then 124.")
 @options.allow_commands_option
@@ -308,6 +310,7 @@ def check_command(
     limits: tuple[Limit, ...],
     ceilings: tuple[Ceiling, ...],
     strict: bool,
+    ignore_output: bool,
     weights: Weights | Path | None,
     **chosen: Any,
 ) -> int:
@@ -315,7 +318,7 @@ def check_command(
 
     Counts must be equal unless limits are given: --limit pp/overhead=+2 fails if pp's overhead has
     grown by more than 2 %, --max pp/overhead=50% if it is above 50 %, whatever else moved. What
-    programs write must be the same in any case.
+    programs write must be the same in any case, unless --ignore-output is given.
     Exit status: 0 the same (or within limits), 1 changed, 124 a program took too long, 125
     something could not be done. Output files of earlier checks are removed first.
     """
@@ -327,27 +330,63 @@ def check_command(
         # what an earlier check wrote would be taken for this one's if this one fails
         if output is not None and output != outputs.STANDARD_STREAM and output.is_file():
             output.resolve().unlink()
-    ready_engine(chosen["progress"])
     from simprof.profiler.experiments.regress.compare import CheckLimits
-    from simprof.profiler.experiments.regress.file import load
-    from simprof.profiler.experiments.regress.regress import check
 
     # limits without a tolerance say what matters: nothing else is judged
     is_exact = tolerance is None and not limits and not ceilings
     general = CheckLimits().tolerance if is_exact else tolerance
+    wanted = CheckLimits(general, limits, ceilings, strict, ignore_output)
+    checked = _checked(baseline, wanted, chosen, weights)
+    _report(checked, chosen)
+    return checked.status
+
+
+def _checked(
+    baseline: Path,
+    limits: CheckLimits,
+    chosen: dict[str, Any],
+    weights: Weights | Path | None = None,
+) -> Check:
+    """Run the programs of a baseline again and compare."""
+    ready_engine(chosen["progress"])
+    from simprof.profiler.experiments.regress.file import load
+    from simprof.profiler.experiments.regress.regress import check
+
     old = load(baseline)
     with progress_bar(is_wanted(chosen["progress"])) as bar:
-        checked = check(
+        return check(
             old,
             baseline,
-            CheckLimits(general, limits, ceilings, strict),
+            limits,
             weights=weights,
             timeout=chosen["timeout"],
             allow_commands=chosen["allow_commands"],
             progress=bar,
         )
-    _report(checked, chosen)
-    return checked.status
+
+
+@click.command("update", short_help="Run a baseline's programs again and accept their counts.")
+@click.argument("baseline", type=options.PATH)
+@options.timeout_option("Give a program up after so much time; the status is then 124.")
+@options.allow_commands_option
+@options.progress_option()
+def update_command(baseline: Path, **chosen: Any) -> int:
+    """Run the programs of BASELINE again, show what differs, and write what they count now there.
+
+    Programs, inputs, modes and options stay as they were recorded. Where a program cannot be run,
+    nothing is written.
+    """
+    from simprof.profiler.experiments.regress.compare import CheckLimits
+    from simprof.profiler.experiments.regress.file import save
+    from simprof.profiler.experiments.reports.regress import render_text
+
+    outputs.check_outputs(baseline)
+    checked = _checked(baseline, CheckLimits(), chosen)
+    outputs.show(partial(render_text, checked))
+    if checked.status > FAILED:
+        return checked.status
+    save(checked.now, baseline)
+    return 0
 
 
 def _report(checked: Check, chosen: dict[str, Any]) -> None:
@@ -364,6 +403,8 @@ def _report(checked: Check, chosen: dict[str, Any]) -> None:
     stream = streams.STDERR if chosen["json_file"] == outputs.STANDARD_STREAM else streams.STDOUT
     width, color = streams.width(stream), streams.colored(stream)
     streams.write(stream, regress.render_text(checked, width, color))
+    if chosen["github"]:
+        streams.write(stream, regress.render_github(checked))
 
 
 @click.group("regress")
@@ -371,5 +412,5 @@ def regress_command() -> None:
     """Record simulated counts in a baseline file, and explain later differences from it."""
 
 
-regress_command.add_command(record_command)
-regress_command.add_command(check_command)
+for each in (record_command, check_command, update_command):
+    regress_command.add_command(each)

@@ -140,7 +140,7 @@ def check(
         name: RunCheck(name, error=str(error), budget=isinstance(error, TimeSpentError))
         for name, error in failures.items()
     }
-    return Check(str(path), tuple((checks | errors)[name] for name in old.runs))
+    return Check(str(path), tuple((checks | errors)[name] for name in old.runs), new)
 
 
 def describe(setting: Setting, directory: Path) -> Facts:

@@ -386,11 +386,34 @@ def _case(
     said = _element(case, "failure" if failed else "system-out")
     said.text = _clean(print_parts(list(_text(section)), _WIDTH, color=False))
     if failed:
-        beyond = (each for each in section.differences if each.exceeded)
-        kinds = ", ".join(dict.fromkeys(cause.kind for cause in section.causes)) or "its limit"
         said.set("type", "changed")
-        said.set("message", _clean(f"{next(map(_moved, beyond), 'counts differ')} (why: {kinds})"))
+        said.set("message", _clean(_message(section)))
     return case
+
+
+def _message(section: Section) -> str:
+    """Return the first thing that is beyond its limit, and why, in one line."""
+    beyond = (each for each in section.differences if each.exceeded)
+    kinds = ", ".join(dict.fromkeys(cause.kind for cause in section.causes)) or "its limit"
+    return f"{next(map(_moved, beyond), 'counts differ')} (why: {kinds})"
+
+
+def render_github(check: Check) -> str:
+    """Return a workflow command for each failure, which GitHub shows as an annotation."""
+    lines = []
+    for run in check.runs:
+        failed = [_of_run(run)] if run.error is not None or run.ending else []
+        failed += [_of_result(run, each, each.causes) for each in run.settings if each.failed]
+        for section in failed:
+            subject = " ".join(filter(None, ("simprof:", section.run, section.setting)))
+            title = _escaped(subject).replace(":", "%3A").replace(",", "%2C")
+            said = _escaped(section.error or _message(section))
+            lines.append(f"::error title={title}::{said}\n")
+    return "".join(lines)
+
+
+def _escaped(text: str) -> str:
+    return " ".join(text.replace("%", "%25").split())
 
 
 def _moved(difference: MetricChange) -> str:
