@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 import click
 
-from simprof.profiler.request.likeness import alike
+from simprof.profiler.request.likeness import unknown
 from simprof.simulator.errors import UsageError
 
 Text = str | bytes | os.PathLike[str]
@@ -90,11 +90,7 @@ def parse(
     for name, value in given.items():
         if name not in known:
             usable = sorted({*known, *(_mode_keywords() if own else ())})
-            near = alike(name, usable)
-            meant = f"use one of {', '.join(usable)}"
-            if near:
-                meant = f"did you mean {' or '.join(map(repr, near))}?"
-            raise UsageError(f"there is no option {name!r}: {meant}")
+            raise UsageError(unknown("option", name, usable))
         if value is not None:
             words += _words(known[name], value)
     try:

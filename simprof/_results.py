@@ -19,7 +19,7 @@ from simprof.profiler.recovery.selection import did_you_mean, likely_names
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.display import brief
 from simprof.profiler.reports.quality import known
-from simprof.profiler.schemes.mode_options import no_mode
+from simprof.profiler.request.likeness import unknown
 from simprof.simulator.binary.demangling import base_names, spellings
 from simprof.simulator.errors import UsageError
 
@@ -79,7 +79,7 @@ class Measurement(profile.RunMeasurement, frozen=True):
         [['main', 1, 3042821], ['memset', 2, 250006]]
         """
         if table not in tables.NAMES:
-            raise UsageError(f"{table!r} is no table: choose from {', '.join(tables.NAMES)}")
+            raise UsageError(unknown("table", table, tables.NAMES))
         return data_frame(tables.table(self, table))
 
     @property
@@ -182,7 +182,7 @@ class Comparison(Struct, frozen=True):
     def __getitem__(self, setting: str) -> Measurement:
         """Return what a scheme measured, by its name; raises SimprofError if it is not compared."""
         if setting not in self.measurements:
-            raise UsageError(no_mode(setting, self.measurements))
+            raise UsageError(unknown("mode", setting, self.measurements))
         return self.measurements[setting]
 
     def __repr__(self) -> str:

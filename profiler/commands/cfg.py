@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import modes, options, outputs
+from simprof.profiler.commands.help import in_sections
 from simprof.profiler.commands.progress import ready_engine
 from simprof.profiler.request.request import Phase, Selection, Setting
 from simprof.profiler.request.weights import Weights
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 FORMATS = ("text", "dot", "graphml", "json")
 
 
-@click.command("cfg")
+SECTIONS = {
+    "Which routines": ("routines", "exclude", "user_only"),
+    "What is shown, and how": ("form", "output", "code", "weights"),
+}
+
+
+@click.command("cfg", cls=in_sections(SECTIONS))
 @click.argument("elf", type=options.PATH)
 @options.selection_options("Show")
 @options.choice_option("--format", "form", FORMATS, "text", "Output format.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from simprof.profiler.commands import options, outputs, streams
+from simprof.profiler.commands.help import in_sections
 from simprof.profiler.commands.modes import (
     collect,
     mode_option,
@@ -22,8 +23,13 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting, own_options_text, read
 from simprof.simulator.errors import UsageError
 
+SECTIONS = {
+    "What to explain": ("modes", "weights", "order", "enumerate_paths"),
+    "What to write": ("summary", "report", "html", "json_file"),
+}
 
-@click.command("explain")
+
+@click.command("explain", cls=in_sections(SECTIONS))
 @click.argument("files", type=options.PATH, nargs=-1, metavar="[FILE...]")
 @mode_option(f"Schemes to explain (default: {DEFAULT_MODE}; with --html all)")
 @click.option(

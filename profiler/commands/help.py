@@ -7,6 +7,7 @@ long one, `get_help`.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -20,7 +21,8 @@ HelpSections = Mapping[str, Sequence[str]]
 # Those of commands that run a program and report
 RUNS: HelpSections = {
     "What to run": (
-        *("runs", "run_on", "stdin_file", "root", "writable", "sysroot", "environment", "replay"),
+        *("runs", "run_on", "suite", "stdin_file", "root", "writable", "sysroot", "environment"),
+        "replay",
     ),
     "What to count": ("mode", "modes", "routines", "exclude", "user_only", "call_tree"),
     "What to write": ("output", "json_file", "html", "report", "details", "quiet"),
@@ -29,30 +31,12 @@ RUNS: HelpSections = {
 _FEW = 3  # A first sentence of fewer words than this says too little alone.
 
 
-def grouped(sections: HelpSections) -> type[click.Command]:
-    """Return a class of commands whose options are shown under headings, the rest at the end."""
-
-    class Grouped(click.Command):
-        def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-            """Write the options under their headings."""
-            shown = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
-            options = {each.name: each.get_help_record(ctx) for each in shown}
-            named = {name for names in sections.values() for name in names}
-            rest = tuple(name for name in options if name is not None and name not in named)
-            for heading, names in {**sections, "Other options": rest}.items():
-                records = [options[name] for name in names if name in options]
-                with formatter.section(heading):
-                    formatter.write_dl(list(filter(None, records)))
-
-    return Grouped
-
-
 def in_sections(
     sections: HelpSections, base: type[click.Command] = click.Command
 ) -> type[click.Command]:
-    """Return a class of commands, derived from `base`, whose `--help` is short.
+    """Return a class of commands, derived from `base`, whose options are shown under headings.
 
-    `--help-all` shows all options.
+    `--help` shows those in `sections`, `--help-all` also the rest.
     """
 
     class InSections(base):  # type: ignore[misc, valid-type]
@@ -64,12 +48,34 @@ def in_sections(
             """Return the option that shows the short help."""
             option: click.Option | None = super().get_help_option(ctx)
             if option is not None:
-                option.callback = show_short
+                option.callback = _shows(lambda ctx: _short_help(ctx, sections))
                 option.help = "Show the options used most, and exit."
             return option
 
-    show_short = _shows(lambda ctx: short_help(ctx, sections))
+        def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            """Write all options under their headings."""
+            named = {name for names in sections.values() for name in names}
+            rest = [each.name for each in self.get_params(ctx) if each.name not in named]
+            _write_sections(ctx, formatter, {**sections, "Other options": rest}, str)
+
     return InSections
+
+
+def _write_sections(
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    sections: HelpSections,
+    said: Callable[[str], str],
+) -> None:
+    """Write options under headings; `said`: makes the text of each of its help."""
+    options = ctx.command.get_params(ctx)
+    for heading, names in sections.items():
+        # A parameter may have several options: `--csv` and `--json`.
+        chosen = (each for name in dict.fromkeys(names) for each in options if each.name == name)
+        shown = [each.get_help_record(ctx) for each in chosen if isinstance(each, click.Option)]
+        if records := [(usage, said(text)) for usage, text in filter(None, shown)]:
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 def _help_all() -> click.Option:
@@ -94,17 +100,16 @@ def _shows(text: Callable[[click.Context], str]) -> Callable[..., None]:
     return show
 
 
-def short_help(ctx: click.Context, sections: HelpSections) -> str:
-    """Return the first paragraph on a command, and a few of its options under headings."""
+def _short_help(ctx: click.Context, sections: HelpSections) -> str:
+    """Return the beginning of a command's help, and a few of its options under headings."""
     command, formatter = ctx.command, ctx.make_formatter()
     command.format_usage(ctx, formatter)
     formatter.write_paragraph()
-    formatter.write_text((command.help or "").split("\n\n")[0])
-    options = {each.name: each for each in command.params}
-    for heading, names in sections.items():
-        records = [options[name].get_help_record(ctx) for name in names if name in options]
-        with formatter.section(heading):
-            formatter.write_dl([(names, _brief(text)) for names, text in filter(None, records)])
+    paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+    # \b begins what click does not wrap: a table of a command's words, which belongs to its usage
+    first = max((place for place, each in enumerate(paragraphs) if each[:1] == "\b"), default=0)
+    formatter.write_text("\n\n".join(paragraphs[: first + 1]))
+    _write_sections(ctx, formatter, sections, _brief)
     formatter.write_paragraph()
     formatter.write_text(f"`{ctx.command_path} --help-all` shows all options.")
     return formatter.getvalue().rstrip("\n")
@@ -113,7 +118,7 @@ def short_help(ctx: click.Context, sections: HelpSections) -> str:
 def _brief(text: str) -> str:
     """Return the first sentence of an option's help, with its default."""
     told, _, default = text.partition("  [")
-    first = re.split(r"(?<=[.;]) ", told)[0]
+    first = re.split(r"(?<=[.;]) (?![^(]*\))", told)[0]
     if len(first.split()) < _FEW:
         return text
     first = first.rstrip(";.") + "."

@@ -6,7 +6,7 @@ command, is not among the shared ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import click
 
 from simprof.profiler.commands import options, streams
 from simprof.profiler.commands.options import Decorator, given, several, together
+from simprof.profiler.request.likeness import unknown
 from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
     SchemeOptions,
@@ -28,7 +29,7 @@ from simprof.profiler.schemes.mode_options import (
     BEFORE_OPTION,
     ModeSetting,
     no_effect,
-    no_mode,
+    own_options,
     read,
     shared_options,
 )
@@ -79,7 +80,7 @@ class OneMode(click.ParamType[ModeSetting]):
             other = f"; `{self.several} --mode {value}` takes several" if self.several else ""
             self.fail(f"takes one mode{other}", param, ctx)
         if names[0] not in known:
-            self.fail(no_mode(names[0], known), param, ctx)
+            self.fail(unknown("mode", names[0], known), param, ctx)
         try:
             return read(value)
         except UsageError as error:
@@ -88,10 +89,33 @@ class OneMode(click.ParamType[ModeSetting]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Return the modes that a word begins."""
-        from click.shell_completion import CompletionItem  # which only completing needs
+        """Return what a word begins: modes, and the options behind one."""
+        return _completions(incomplete, self._choices())
 
-        return [CompletionItem(name) for name in self._choices() if name.startswith(incomplete)]
+
+def _completions(word: str, modes: Iterable[str]) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem  # which only completing needs
+
+    return [CompletionItem(each) for each in _continued(word, modes) if each.startswith(word)]
+
+
+def _continued(word: str, modes: Iterable[str]) -> Iterator[str]:
+    """Yield a list of modes with its last one, or that one's last option, as any that fits."""
+    before, comma, mode = word.rpartition(",")
+    name, colon, _ = mode.partition(BEFORE_OPTION)
+    if not colon:
+        yield from (f"{before}{comma}{each}" for each in modes)
+    elif (scheme := registry.find(name)) is not None:
+        begun = word[: word.rindex(BEFORE_OPTION) + 1]
+        for option in own_options(scheme):
+            yield f"{begun}{option.spelling}{'' if option.kind is bool else '='}"
+
+
+def _complete_several(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    known = (name for name in registry.modes() if not _is_bare(name))
+    return _completions(incomplete, (*known, ALL))
 
 
 def one_mode(
@@ -122,7 +146,7 @@ def modes(value: str | Sequence[ModeSetting]) -> tuple[ModeSetting, ...]:
 def mode_option(text: str) -> Decorator:
     """Return `--mode` of commands that take several; `text`: what they are for, and the default."""
     text += "; repeatable, or with commas; all: all that instrument."
-    return several("--mode", "modes", modes, METAVAR, text)
+    return several("--mode", "modes", modes, METAVAR, text, _complete_several)
 
 
 def all_modes(

@@ -12,15 +12,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
 
+from simprof.profiler.request.likeness import unknown
 from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Selection
 from simprof.profiler.request.weights import BETWEEN, Weights
 from simprof.simulator.binary import debug_files
 from simprof.simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SIZE = re.compile(r"(\d{1,15})([KMGT]?)(?:iB|B)?", re.IGNORECASE)
@@ -173,10 +177,37 @@ class Percentage(click.ParamType[float]):
         return number
 
 
+# What completes a word of a command line
+Completer = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]
+
+
+def completing(names: Callable[[], Iterable[str]], *, files: bool = False) -> Completer:
+    """Return what completes a word by names, which are asked for then only, and by files."""
+
+    def complete(
+        ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem  # which only completing needs
+
+        found = [CompletionItem(incomplete, type="file")] if files else []
+        return found + [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+_complete_files = completing(tuple, files=True)
+
+
 class PathType(click.ParamType[Path]):
     """A file or directory, which need not exist, but must be possible to look for."""
 
     name = "path"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Have the shell complete the names of files."""
+        return _complete_files(ctx, param, incomplete)
 
     def convert(
         self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
@@ -189,6 +220,12 @@ class ProgramType(click.ParamType[str]):
     """A program file, kept as it was typed: it is also the program's name for itself."""
 
     name = "program"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Have the shell complete the names of files."""
+        return _complete_files(ctx, param, incomplete)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name unchanged."""
@@ -451,14 +488,19 @@ def one_of(names: Collection[str]) -> Callable[[str | Sequence[str]], tuple[str,
         found = parts(value)
         for each in found:
             if each not in names:
-                raise click.BadParameter(f"{each!r} is not one of {', '.join(names)}")
+                raise click.BadParameter(unknown("name", each, names))
         return found
 
     return read
 
 
 def several(
-    flag: str, name: str, read: Callable[[Any], tuple[Any, ...]], metavar: str, text: str
+    flag: str,
+    name: str,
+    read: Callable[[Any], tuple[Any, ...]],
+    metavar: str,
+    text: str,
+    complete: Completer | None = None,
 ) -> Decorator:
     """Return an option of several values; the command is given a tuple, None for none.
 
@@ -476,5 +518,12 @@ def several(
         return flat or None
 
     return click.option(
-        flag, name, type=read, multiple=True, callback=joined, metavar=f"{metavar},...", help=text
+        flag,
+        name,
+        type=read,
+        multiple=True,
+        callback=joined,
+        metavar=f"{metavar},...",
+        help=text,
+        shell_complete=complete,
     )

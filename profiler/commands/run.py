@@ -127,7 +127,7 @@ def _json_pieces(measurement: RunMeasurement) -> Iterable[str]:
     return run_json.pieces(measurement)
 
 
-@click.command("record", cls=with_program())
+@click.command("record", cls=with_program(in_sections(RUNS)))
 @program_options.recorded_options
 @options.output_option("RUN", "The recording.", required=True)
 def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen: Any) -> int:

@@ -48,5 +48,8 @@ def completion_command(shell: str) -> int:
 
     found = get_completion_class(shell)
     assert found is not None
-    streams.write(streams.STDOUT, found(simprof, {}, "simprof", VARIABLE).source() + "\n")
+    # bash hands words over in pieces, cut at colons, unless it is told not to: `tpp:cold=20` is one
+    whole = "COMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n" if shell == "bash" else ""
+    script = found(simprof, {}, "simprof", VARIABLE).source()
+    streams.write(streams.STDOUT, f"{whole}{script}\n")
     return 0

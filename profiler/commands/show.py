@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import click
 
 from simprof.profiler.commands import options, outputs, profile_options
-from simprof.profiler.commands.help import grouped
+from simprof.profiler.commands.help import in_sections
 from simprof.profiler.commands.options import given
 from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
-from simprof.profiler.request.likeness import alike
+from simprof.profiler.request.likeness import alike, unknown
 from simprof.profiler.request.request import Phase, report_progress
 from simprof.simulator.errors import UsageError
 
@@ -28,9 +28,9 @@ NAMES = MappingProxyType({REPORT: "the report", PAGE: "the page of --html"})
 _OF_ROWS = ("routines", "exclude", "files", "least", "sort", "ascending", "descending")
 SECTIONS = {
     "How much": ("details", "top", "code"),
-    "Which rows, of routines, edges and paths": _OF_ROWS,
+    "Which rows, of routines, edges and paths": ("routines", "files", "least", "sort"),
     "Where files are, for source and --html": ("elf", "moved"),
-    "What to write": ("as_csv", "as_json", "output", "html", "progress"),
+    "What to write": ("as_csv", "as_json", "output", "html"),
 }
 # Parameter -> what it has an effect on
 USED_BY: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -55,8 +55,14 @@ class Shown(NamedTuple):
     target: str | None = None  # The routine or file that follows a view
 
 
-@click.command("show", cls=grouped(SECTIONS))
-@click.argument("words", nargs=-1, required=True, metavar="PROFILE... [VIEW [ROUTINE|FILE]]")
+@click.command("show", cls=in_sections(SECTIONS))
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="PROFILE... [VIEW [ROUTINE|FILE]]",
+    shell_complete=options.completing(lambda: VIEWS, files=True),
+)
 @options.extent_options("5, with --details 10; of listings 20, in CSV and JSON all")
 @options.option("--code", "Show instructions, with source lines between, not source lines.")
 @profile_options.routine_options
@@ -174,7 +180,7 @@ def _listing(shown: Shown, chosen: Mapping[str, Any]) -> None:
         raise UsageError(f"--sort {sort}: name the column alone, and --ascending or --descending")
     column = None if sort is None else listings.field_name(subject, sort)
     if sort is not None and column is None:
-        raise UsageError(f"--sort {sort}: the columns are {', '.join(names)}")
+        raise UsageError(f"--sort: {unknown('column', sort, names)}")
     for_people = not (chosen["as_csv"] or chosen["as_json"])
     if top is None and for_people:
         top = DEFAULT_TOP

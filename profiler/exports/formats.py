@@ -21,6 +21,7 @@ from simprof.profiler.profiles.lines import MEANINGS, Placing
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.listings import RowChoice
+from simprof.profiler.request.likeness import unknown
 from simprof.simulator.errors import UsageError
 
 Writer = Callable[[ExportSource], bytes]
@@ -192,7 +193,7 @@ def _check_table(form: ExportFormat, source: ExportSource) -> None:
     if not form.tables:
         raise UsageError(f"--format {form.name} holds no table of its own: leave out --table")
     if source.table not in form.tables:
-        raise UsageError(f"{source.table!r} is no table: choose from {', '.join(form.tables)}")
+        raise UsageError(unknown("table", source.table, form.tables))
     if source.table == "paths" and not mode_facts.collects_paths(source.measurement):
         mode = source.measurement.mode
         raise UsageError(f"{source.name} has no paths: mode {mode} collects none")

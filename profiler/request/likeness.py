@@ -9,6 +9,20 @@ LIKENESS = 0.75
 SHORTEST = 3  # Letters of a word in which one may be wrong
 
 
+def unknown(what: str, word: str, known: Iterable[str]) -> str:
+    """Return what is said of a word that is no `what`: which one was meant, else all of them.
+
+    Examples
+    --------
+    >>> unknown("view", "edgs", ("edges", "paths")), unknown("view", "all", ("edges", "paths"))
+    ("unknown view 'edgs': did you mean 'edges'?", "unknown view 'all': choose from edges, paths")
+    """
+    names = tuple(known)
+    if near := alike(word, names, loosely=True):
+        return f"unknown {what} {word!r}: did you mean {' or '.join(map(repr, near))}?"
+    return f"unknown {what} {word!r}: choose from {', '.join(names)}"
+
+
 def alike(word: str, names: Iterable[str], *, loosely: bool = False) -> list[str]:
     """Return the names that are nearly the same as a word, the likeliest first.
 

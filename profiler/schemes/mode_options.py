@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from simprof.profiler.profiles.profile import Option
-from simprof.profiler.request.likeness import alike
+from simprof.profiler.request.likeness import alike, unknown
 from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition
@@ -72,7 +72,7 @@ branching, first
     """
     mode, *words = (part.strip() for part in text.split(BEFORE_OPTION))
     if mode not in registry.modes():
-        raise UsageError(no_mode(mode, registry.modes()))
+        raise UsageError(unknown("mode", mode, registry.modes()))
     declared = own_options(registry.definition(mode))
     given = given_options(mode, words, declared)
     values = completed(declared, given)
@@ -220,14 +220,6 @@ def no_effect(flag: str, modes: Iterable[str], readers: Iterable[str]) -> UsageE
     """Return the error for an option that none of some modes reads; no mode: graphs alone."""
     chosen, own = " and ".join(modes) or "graphs alone", ", ".join(readers)
     return UsageError(f"{flag} has no effect on {chosen}: leave it out, it is for {own}")
-
-
-def no_mode(word: str, known: Iterable[str]) -> str:
-    """Return what is said of a word that is no mode: which one was meant, else all of them."""
-    names = tuple(known)
-    if near := alike(word, names, loosely=True):
-        return f"unknown mode {word!r}: did you mean {' or '.join(map(repr, near))}?"
-    return f"unknown mode {word!r}: choose from {', '.join(names)}"
 
 
 def _no_option(mode: str, word: str, known: Mapping[str, SchemeOption[Any]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -54,6 +55,14 @@ from tests.support.cli import simprof
             "(see simprof run --help)",
         ),
         (
+            ["table", "eep1"],
+            "unknown table 'eep1': did you mean 'epp1'?",
+        ),
+        (
+            ["suite", "list", "micr"],
+            "unknown suite 'micr': did you mean 'micro'? (or name a .toml file)",
+        ),
+        (
             ["compare", "--mode", "pp,tp", "a.elf"],
             "Invalid value for '--mode': unknown mode 'tp': did you mean 'tpp'? "
             "(see simprof compare --help)",
@@ -95,6 +104,29 @@ def test_the_command_alone_shows_its_help(capsys: pytest.CaptureFixture[str]) ->
     alone = capsys.readouterr().out
     assert simprof("--help") == 0
     assert alone == capsys.readouterr().out != ""
+
+
+def _commands(context: click.Context) -> Iterator[click.Context]:
+    """Yield the contexts of all commands that have options."""
+    if not isinstance(context.command, click.Group):
+        yield context
+        return
+    for name in context.command.list_commands(context):
+        command = context.command.get_command(context, name)
+        assert command is not None
+        own = {**command.context_settings, "terminal_width": 80}
+        yield from _commands(click.Context(command, context, name, **own))
+
+
+def test_help_of_more_than_50_lines_has_two_lengths(capsys: pytest.CaptureFixture[str]) -> None:
+    longest = {}
+    for context in _commands(click.Context(main, info_name="simprof", terminal_width=80)):
+        words = context.command_path.split()[1:]
+        assert simprof(*words, "--help") == 0
+        short = capsys.readouterr().out.count("\n")
+        assert short <= 50, context.command_path
+        longest[context.command_path] = context.get_help().count("\n")
+    assert longest["simprof run"] > 100
 
 
 @pytest.mark.parametrize(

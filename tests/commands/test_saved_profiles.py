@@ -209,7 +209,7 @@ def test_one_form_at_a_time(
     ("column", "said"),
     [
         ("-added", "--sort -added: name the column alone, and --ascending or --descending"),
-        ("size", "--sort size: the columns are routine, symbol, module, "),
+        ("size", "unknown column 'size': choose from routine, symbol, module, "),
     ],
 )
 def test_columns_that_are_none(directory: Path, capsys: Output, column: str, said: str) -> None:
@@ -615,7 +615,7 @@ def test_empty_profiles_and_hostile_names_are_shown(
 
 def test_mistakes_are_named(directory: Path, capsys: Output) -> None:
     pp = directory / "pp"
-    assert "the columns are routine, symbol, module" in refused(
+    assert "choose from routine, symbol, module" in refused(
         capsys, "show", pp, "routines", "--sort", "nothing"
     )
     assert "give one of them" in refused(capsys, "show", pp, "edges", "--csv", "--json")

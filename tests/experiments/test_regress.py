@@ -821,7 +821,7 @@ def test_explanations_name_source_lines() -> None:
         (["record", "-o", "new"], "name programs or a --suite"),
         (["record", "-o", "new", "loops.elf", "--suite", "micro"], "and not both"),
         (["record", "-o", "new", "--suite", "micro", "--root", "."], "suites bring their inputs"),
-        (["record", "-o", "new", "--suite", "cake"], "there is no suite"),
+        (["record", "-o", "new", "--suite", "cake"], "unknown suite 'cake': choose from micro"),
         (["record", "-o", "new", "loops.elf", "--build", "v8plus-O2"], "add --suite"),
         (["record", "-o", "new", "loops.elf", "loops.elf"], "named twice"),
         (["record", "-o", "new", "missing.elf"], "missing.elf"),

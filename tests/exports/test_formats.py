@@ -64,7 +64,10 @@ def test_an_empty_profile_is_written_too(form: str) -> None:
     ("words", "said"),
     [
         (["--format", "nothing"], "'nothing' is not one of"),
-        (["--format", "csv", "--table", "nothing"], "'nothing' is no table: choose from routines"),
+        (
+            ["--format", "csv", "--table", "nothing"],
+            "unknown table 'nothing': choose from routines",
+        ),
         (["--format", "dot", "--table", "edges"], "--format dot holds no table of its own"),
         ([], "Missing option '--format'"),
     ],

@@ -68,7 +68,7 @@ def test_a_frame_has_the_counts(comparison: simprof.Comparison) -> None:
     edges = one.to_frame("edges")
     counted = [edge.count for routine in one.routines for edge in routine.edge_counts]
     assert edges["executions"].tolist() == counted
-    with pytest.raises(simprof.SimprofError, match="'lanes' is no table: choose from routines"):
+    with pytest.raises(simprof.SimprofError, match="unknown table 'lanes': choose from routines"):
         one.to_frame("lanes")
 
 

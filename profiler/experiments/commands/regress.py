@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, outputs, streams
+from simprof.profiler.commands.help import RUNS, in_sections
 from simprof.profiler.commands.modes import (
     collect,
     mode_option,
@@ -29,6 +30,7 @@ from simprof.profiler.commands.options import (
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import progress_bar, ready_engine
 from simprof.profiler.commands.progress import wanted as is_wanted
+from simprof.profiler.experiments.commands.suite import complete_suite
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
@@ -45,14 +47,14 @@ FAILED = 1
 
 @click.command(
     "record",
-    cls=WithArguments,
+    cls=in_sections(RUNS, WithArguments),
     short_help="Run programs and write a baseline.",
 )
 @click.argument("programs", type=options.PATH, nargs=-1, metavar="[ELF]... [-- ARG...]")
 @options.output_option(
     "BASELINE", "The file to write; keep it under version control.", required=True
 )
-@options.option("--suite NAME", "Record the programs of a suite.")
+@options.option("--suite NAME", "Record the programs of a suite.", shell_complete=complete_suite)
 @several(
     "--build",
     "builds",

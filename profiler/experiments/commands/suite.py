@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,15 @@ benchmark_option = options.option(
 progress_option = options.progress_option("if stderr is a terminal")
 
 
+def _suites() -> Iterable[str]:
+    from simprof.profiler.experiments.suites.suite_file import suite_names
+
+    return suite_names()
+
+
+complete_suite = options.completing(_suites, files=True)
+
+
 @click.group("suite")
 def suite_command() -> None:
     """Benchmark suites (train and ref inputs), described in TOML.
@@ -48,7 +57,7 @@ def suite_command() -> None:
 
 
 @suite_command.command("list", short_help="Name the suites, or the benchmarks of one.")
-@click.argument("name", metavar="[SUITE]", required=False)
+@click.argument("name", metavar="[SUITE]", required=False, shell_complete=complete_suite)
 def list_command(name: str | None) -> int:
     """List all suites, or what is in SUITE and what each program stands in for."""
     from simprof.profiler.experiments.reports import suites
@@ -64,7 +73,7 @@ def list_command(name: str | None) -> int:
 
 
 @suite_command.command("build", short_help="Fetch and build the programs of a suite.")
-@click.argument("name", metavar="SUITE")
+@click.argument("name", metavar="SUITE", shell_complete=complete_suite)
 @click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
 @several(
     "--build",
@@ -107,7 +116,7 @@ def build_command(
     "run",
     short_help="Run the programs of a suite under schemes.",
 )
-@click.argument("name", metavar="SUITE")
+@click.argument("name", metavar="SUITE", shell_complete=complete_suite)
 @click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
 @mode_option("Schemes, as `simprof run --mode` names them (default: qpt2 and pp)")
 @options.choice_option("--input", "input_name", INPUTS, "ref", "Which of the two inputs.")

@@ -13,6 +13,7 @@ from simprof.profiler.commands import progress as bars
 from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.options import INPUTS, one_of, parts, several
 from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.experiments.commands.suite import complete_suite
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
 
 @click.command("sweep")
 @click.argument("files", type=options.PATH, nargs=-1, metavar="[GRID.toml | ELF...]")
-@options.option("--suite NAME", "Suite whose programs are run, in place of a grid.")
+@options.option(
+    "--suite NAME",
+    "Suite whose programs are run, in place of a grid.",
+    shell_complete=complete_suite,
+)
 @options.option("--benchmark GLOB", "Of the suite; repeatable.", name="benchmarks", multiple=True)
 @several(
     "--input", "inputs", one_of(INPUTS), "NAME", "Inputs of the suite: train, ref.  [default: ref]"

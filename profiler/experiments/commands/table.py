@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,10 @@ from msgspec.structs import replace
 
 from simprof.profiler.commands import options, outputs, streams
 from simprof.profiler.commands import progress as bars
+from simprof.profiler.commands.help import in_sections
 from simprof.profiler.commands.options import BUILDS, INPUTS
 from simprof.profiler.commands.progress import ready_engine
+from simprof.profiler.experiments.commands.suite import complete_suite
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,11 +27,27 @@ BLOCKS = ("folded", "merged", "split")
 FORMATS = ("text", "json", "csv", "markdown", "html")
 
 
-@click.command("table")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+def _names() -> Iterable[str]:
+    from simprof.profiler.experiments.tables.catalogue import tables
+
+    return tables()
+
+
+SECTIONS = {
+    "Which tables": ("listed", "everything"),
+    "Of what": ("suite", "only", "input_", "build", "exclude", "user_only", "results"),
+    "What to write": ("form", "output"),
+    "How": ("jobs", "cache", "progress"),
+}
+
+
+@click.command("table", cls=in_sections(SECTIONS))
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=options.completing(_names))
 @options.option("--list", "List the tables and exit.", name="listed")
 @options.option("--all", "Make every table of the papers.", name="everything")
-@options.option("--suite NAME|FILE.toml", "Suite to run.  [default: micro]")
+@options.option(
+    "--suite NAME|FILE.toml", "Suite to run.  [default: micro]", shell_complete=complete_suite
+)
 @options.option("--benchmark GLOB", "Of it; repeatable.", name="only", multiple=True)
 @options.choice_option("--input", "input_", INPUTS, "ref", "Input of the measured runs.")
 @options.choice_option(

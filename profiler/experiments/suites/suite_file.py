@@ -42,6 +42,7 @@ from simprof.profiler.experiments.suites.suite import (
     Suite,
 )
 from simprof.profiler.profiles.codec import parse_toml
+from simprof.profiler.request.likeness import unknown
 from simprof.simulator.errors import UsageError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
@@ -388,7 +389,5 @@ def load_suite(name: str, *, allow_commands: bool = False) -> Suite:
         return replace(read_suite(path), may_execute=shipped or allow_commands)
     known = suite_names()
     if name not in known:
-        raise UsageError(
-            f"there is no suite {name!r}: name one of {', '.join(known)}, or a .toml file"
-        )
+        raise UsageError(f"{unknown('suite', name, known)} (or name a .toml file)")
     return replace(read_suite(suites_directory() / f"{name}.toml"), may_execute=True)

@@ -21,6 +21,7 @@ from simprof.profiler.experiments.tables import (
     traces,
 )
 from simprof.profiler.experiments.tables.spec import TableSpec
+from simprof.profiler.request.likeness import unknown
 from simprof.simulator.errors import UsageError
 
 _PAPERS = (epp, tpp, tpp_text, analysis, bl94, kiter)
@@ -51,6 +52,6 @@ def find(names: Iterable[str]) -> tuple[TableSpec, ...]:
     chosen = {}
     for name in names:
         if name not in known:
-            raise UsageError(f"there is no table {name!r}: name some of {', '.join(known)}")
+            raise UsageError(unknown("table", name, known))
         chosen[name] = known[name]
     return tuple(chosen.values())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simprof.profiler.commands import options, outputs, streams
-from simprof.profiler.commands.help import grouped
+from simprof.profiler.commands.help import in_sections
 from simprof.profiler.commands.options import given
 from simprof.profiler.commands.outputs import STANDARD_STREAM
 from simprof.profiler.commands.progress import ready_engine
@@ -42,7 +42,7 @@ class RegenerationError(UsageError):
     """A trace did not lead to the end of its execution, or to another one."""
 
 
-@click.command("read", cls=grouped(SECTIONS))
+@click.command("read", cls=in_sections(SECTIONS))
 @click.argument("files", type=options.PATH, nargs=-1, required=True, metavar="[OUT] FILE...")
 @click.option(
     "-o",
