@@ -20,7 +20,7 @@ from click.core import ParameterSource
 from simprof.profiler.request.likeness import unknown
 from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Selection
 from simprof.profiler.request.weights import BETWEEN, Weights
-from simprof.simulator.binary import debug_files
+from simprof.simulator.binary import debug_info
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def _search_debug_files(
 ) -> None:
     # Processes that measure find what they read where this one does.
     if value:
-        os.environ[debug_files.VARIABLE] = os.pathsep.join(map(str, value))
+        os.environ[debug_info.DEBUG_DIR_VARIABLE] = os.pathsep.join(map(str, value))
 
 
 debug_dir_option = click.option(

@@ -15,15 +15,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 import stat
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from simprof.simulator.binary import debug_files
+import numpy as np
+
 from simprof.simulator.binary import elf_records as records
+from simprof.simulator.binary.debug_info import find_debug_file
 from simprof.simulator.binary.elf_records import ElfImage, FileHeader, ProgramHeader, SectionHeader
-from simprof.simulator.binary.elf_symbols import named_registers, stub_symbols
 from simprof.simulator.binary.program import (
     PAGE_SIZE,
     Binding,
@@ -72,6 +72,7 @@ _DT_NULL, _DT_NEEDED, _DT_FLAGS_1, _DF_1_PIE = 0, 1, 0x6FFFFFFB, 0x08000000
 _FUNCTION_TYPES = (records.STT_FUNC, records.STT_GNU_IFUNC)
 _SYMBOL_TYPES = (records.STT_NOTYPE, records.STT_OBJECT, *_FUNCTION_TYPES)
 _BINDINGS = {0: Binding.LOCAL, 1: Binding.GLOBAL, 2: Binding.WEAK, 10: Binding.GLOBAL}
+_BOUND = tuple(_BINDINGS)
 
 
 _Check = Callable[[ElfImage], None]  # refuses kinds of files
@@ -180,7 +181,7 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
         for address, name, binding, size, is_function in sorted(found)
     )
     if check is _accept or interpreter is not None:
-        stubs = stub_symbols(image, bias, _section_named(b".plt", image, bias))
+        stubs = records.stub_symbols(image, bias, _section_named(b".plt", image, bias))
         symbols = tuple(sorted((*symbols, *stubs), key=lambda s: (s.address, s.name)))
     # A V8 program that begins in LEON's memory is for LEON: no Linux program is linked there.
     is_fixed = machine is MachineKind.SPARCV8 and header.kind == _ET_EXEC
@@ -213,7 +214,9 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
         platform=platform,
         named_registers=frozenset().union(
             *(
-                named_registers(symbolic.formats, symbolic.content(table), symbolic.content(names))
+                records.named_registers(
+                    symbolic.table(table, symbolic.formats.symbol), symbolic.content(names)
+                )
                 for table, names in tables
             )
         ),
@@ -409,7 +412,7 @@ def _separate(path: Path, image: ElfImage) -> tuple[Path | None, ElfImage | None
 
     A file that cannot be used is none: the program can be.
     """
-    if b"debug_line" in image.data or (place := debug_files.find(path, image)) is None:
+    if b"debug_line" in image.data or (place := find_debug_file(path, image)) is None:
         return None, None
     try:
         debug = _read_header(_read_file(place))
@@ -438,32 +441,29 @@ def _table_symbols(
     bias: int,
 ) -> Iterator[tuple[int, str, Binding, int, bool]]:
     """Yield address, name, binding, size and whether it is a function of each symbol."""
-    record, named_fields = image.formats.symbol, image.formats.symbol_fields
     strings = image.content(names)
-    count = table.size // record.size
-    view = memoryview(image.data)[table.offset : table.offset + count * record.size]
-    starts = [segment.address for segment in segments]
+    found = image.table(table, image.formats.symbol)
+    is_wanted = np.isin(found["info"] & 15, _SYMBOL_TYPES) & np.isin(found["info"] >> 4, _BOUND)
+    # Without values that would wrap around: segments end below the limit.
+    is_wanted &= (found["section"] != 0) & (found["value"] < _LIMIT_64)
+    found = found[is_wanted & (found["name"] < len(strings))]
+    addresses = found["value"].astype(np.int64) + bias
+    places = np.searchsorted([each.address for each in segments], addresses, "right") - 1
+    ends = np.array([each.address + each.memory_size for each in segments], np.int64)
+    is_inside = (places >= 0) & (addresses < ends[places])
+    found, addresses, places = found[is_inside], addresses[is_inside], places[is_inside]
+    sizes = np.minimum(found["size"], (ends[places] - addresses).astype(np.uint64))
+    columns = (addresses, places, sizes, found["name"], found["info"] & 15, found["info"] >> 4)
     room_for_names = _MOST_NAMES
-    for fields in record.iter_unpack(view):
-        name_offset, info, section, value, size = named_fields(fields)
-        kind, binding = info & 15, _BINDINGS.get(info >> 4)
-        if section == 0 or binding is None or name_offset >= len(strings):
-            continue
-        if kind not in _SYMBOL_TYPES:
-            continue
-        end = strings.find(b"\0", name_offset)
-        name = strings[name_offset : end if end >= 0 else None]
+    for address, place, size, start, kind, binding in zip(
+        *(each.tolist() for each in columns), strict=True
+    ):
+        end = strings.find(b"\0", start)
+        name = strings[start : end if end >= 0 else None]
         room_for_names -= len(name)
         if room_for_names < 0:
             raise _Refusal(f"has symbols with names of {_MOST_NAMES >> 20} MiB; strip it")
-        address = value + bias
-        place = bisect_right(starts, address) - 1
-        if not name or place < 0:
-            continue
-        home = segments[place]
-        if address >= home.address + home.memory_size:
-            continue
-        is_function = kind in _FUNCTION_TYPES and home.executable
-        room = home.address + home.memory_size - address
-        text = name.decode("utf-8", "backslashreplace")
-        yield address, text, binding, min(size, room), is_function
+        if name:
+            is_function = kind in _FUNCTION_TYPES and segments[place].executable
+            text = name.decode("utf-8", "backslashreplace")
+            yield address, text, _BINDINGS[binding], size, is_function

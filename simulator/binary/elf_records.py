@@ -1,4 +1,4 @@
-"""Records of ELF files: `struct` formats, numbers, and headers that are changed and written again.
+"""Records of ELF files: their layout, numbers, headers that are written again, special symbols.
 
 The layout is that of the System V gABI and the SPARC psABI supplements.
 """
@@ -6,10 +6,13 @@ The layout is that of the System V gABI and the SPARC psABI supplements.
 from __future__ import annotations
 
 import struct
-from operator import itemgetter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 from msgspec import Struct
+
+from simprof.simulator.binary.program import Binding, Range, Symbol
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_GNU_STACK = 1, 2, 3, 6, 0x6474E551
 PF_X, PF_W, PF_R = 1, 2, 4
@@ -20,31 +23,35 @@ STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC, STT_REGISTER = 0, 1, 2, 10, 13
 
 
 class RecordFormats(Struct, frozen=True):
-    """`struct` formats of one ELF class; the order of fields differs between the classes."""
+    """Layout of one ELF class; the order of fields differs between the classes."""
 
     header: struct.Struct
     program_header: struct.Struct
     section_header: struct.Struct
-    symbol: struct.Struct
     dynamic: struct.Struct
-    relocation: struct.Struct
-    symbol_info: int  # offset of a symbol's type in its record, in bytes
-    # (name, info, section, value, size) of a symbol, of its fields in the file's order
-    symbol_fields: Any
+    # Of records that a file has thousands of, which are read as arrays.
+    symbol: np.dtype[Any]
+    relocation: np.dtype[Any]
 
 
-def _formats(records: str, symbol_info: int, symbol_fields: Any) -> RecordFormats:
-    header, program, section, symbol, dynamic, relocation = map(struct.Struct, records.split())
+def _formats(records: str, symbol: str, relocation: str) -> RecordFormats:
+    symbols = np.dtype([(field, f">u{size}") for field, size in map(str.split, symbol.split(","))])
     return RecordFormats(
-        header, program, section, symbol, dynamic, relocation, symbol_info, symbol_fields
+        *map(struct.Struct, records.split()),
+        symbol=symbols,
+        relocation=np.dtype({"names": ["place", "info", "addend"], "formats": relocation.split()}),
     )
 
 
 FORMATS_64 = _formats(
-    ">16xHHIQQQIHHHHHH >IIQQQQQQ >IIQQQQIIQQ >IBBHQQ >qQ >QQq", 4, itemgetter(0, 1, 3, 4, 5)
+    ">16xHHIQQQIHHHHHH >IIQQQQQQ >IIQQQQIIQQ >qQ",
+    "name 4, info 1, other 1, section 2, value 8, size 8",
+    ">u8 >u8 >i8",
 )
 FORMATS_32 = _formats(
-    ">16xHHIIIIIHHHHHH >IIIIIIII >IIIIIIIIII >IIIBBH >iI >IIi", 12, itemgetter(0, 3, 5, 1, 2)
+    ">16xHHIIIIIHHHHHH >IIIIIIII >IIIIIIIIII >iI",
+    "name 4, value 4, size 4, info 1, other 1, section 2",
+    ">u4 >u4 >i4",
 )
 
 
@@ -130,6 +137,11 @@ class ElfImage(Struct, frozen=True):
         """Return a section's bytes in the file."""
         return self.data[section.offset : section.offset + section.size]
 
+    def table(self, section: SectionHeader, record: np.dtype[Any]) -> np.ndarray:
+        """Return the whole records of a section; where it has an end, those in the file."""
+        content = self.content(section)
+        return np.frombuffer(content, record, len(content) // record.itemsize)
+
     def section_name(self, section: SectionHeader) -> bytes:
         """Return a section's name; empty where it has none."""
         if self.header.names >= len(self.sections):
@@ -175,10 +187,69 @@ def pack_program_header(image: ElfImage, header: ProgramHeader) -> bytes:
     return image.formats.program_header.pack(*fields, alignment)
 
 
-def pack_symbol(
-    image: ElfImage, name: int, info: int, section: int, value: int, size: int
-) -> bytes:
-    """Return a symbol's bytes."""
-    if image.is64:
-        return image.formats.symbol.pack(name, info, 0, section, value, size)
-    return image.formats.symbol.pack(name, value, size, info, 0, section)
+def pack_symbol(image: ElfImage, **fields: int) -> bytes:
+    """Return the bytes of a symbol; fields that are not given are 0."""
+    record = np.zeros((), image.formats.symbol)
+    for name, value in fields.items():
+        record[name] = value
+    return record.tobytes()
+
+
+_GLOBALS = range(1, 8)
+
+
+# The 64-bit ABI has symbols for %g2, %g3, %g6 and %g7: of type STT_REGISTER, with the register's
+# number as their value. One with a name (`.register %g2, counter`) says that the program keeps
+# something there; one without (`.register %g2, #scratch`) that some routine uses it as scratch.
+def named_registers(table: np.ndarray, names: bytes) -> frozenset[int]:
+    """Return the numbers of the global registers that a symbol table, with its strings, names."""
+    registers = table[table["info"] & 15 == STT_REGISTER]
+    pairs = zip(registers["name"].tolist(), registers["value"].tolist(), strict=True)
+    return frozenset(
+        value
+        for name, value in pairs
+        if value in _GLOBALS and names[name : name + 1] not in (b"", b"\0")
+    )
+
+
+_SIZE_64, _SIZE_32 = 32, 12
+_NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in another way
+_FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes of what is code
+
+
+# The stubs of a procedure linkage table, by which modules call each other, have no symbols:
+# relocations say where they are and which routine each of them calls. SPARC's are code in a
+# writable segment. The linker writes each so that it leads to the table's first entries, and these
+# to the interpreter's resolver, which replaces the stub by a jump to the routine when it is first
+# called (System V psABI for SPARC: "Procedure Linkage Table").
+def stub_symbols(image: ElfImage, bias: int, table: Range | None) -> Iterator[Symbol]:
+    """Yield a symbol for each stub in `table`, `NAME@plt`, and for its first entries, `plt0`..."""
+    if table is None:
+        return
+    sections, size = image.sections, _SIZE_64 if image.is64 else _SIZE_32
+    for number, (place, length) in enumerate(_FIRST_ENTRIES[not image.is64]):
+        yield Symbol(f"plt{number}", table.start + place, length, Binding.LOCAL, True)
+    for section in sections:
+        if section.kind != SHT_RELA or section.link >= len(sections):
+            continue
+        for address, name in _slots(image, section, sections[section.link]):
+            place = address + bias
+            if place in table and place - table.start < _NEAR_STUBS * size:
+                yield Symbol(f"{name}@plt", place, size, Binding.LOCAL, True)
+
+
+def _slots(
+    image: ElfImage, section: SectionHeader, symbols: SectionHeader
+) -> Iterator[tuple[int, str]]:
+    if symbols.link >= len(image.sections):
+        return
+    slots = image.table(section, image.formats.relocation)
+    slots = slots[slots["info"] & 0xFF == R_SPARC_JMP_SLOT]
+    texts = image.content(image.sections[symbols.link])
+    names = image.table(symbols, image.formats.symbol)["name"]
+    numbers = (slots["info"] >> (32 if image.is64 else 8)).tolist()
+    for address, number in zip(slots["place"].tolist(), numbers, strict=True):
+        name = int(names[number]) if number < len(names) else len(texts)
+        text = texts[name : texts.find(b"\0", name)]
+        if text:
+            yield address, text.decode("utf-8", "backslashreplace")

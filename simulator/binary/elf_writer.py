@@ -243,7 +243,8 @@ def _symbols(
     info, section = _GLOBAL | records.STT_FUNC, len(image.sections)
     for (name, place), stop in zip(order, ends, strict=True):
         where = start + len(names)
-        table += records.pack_symbol(image, where, info, section, place, stop - place)
+        fields = {"info": info, "section": section, "value": place, "size": stop - place}
+        table += records.pack_symbol(image, name=where, **fields)
         names += name.encode() + b"\0"
     return bytes(table), bytes(names)
 

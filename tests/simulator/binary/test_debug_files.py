@@ -12,7 +12,7 @@ import pytest
 import simprof
 from simprof.profiler.profiles.program_files import find_program
 from simprof.simulator.binary import elf
-from simprof.simulator.binary.debug_files import VARIABLE, build_id_of
+from simprof.simulator.binary.debug_info import DEBUG_DIR_VARIABLE, build_id_of
 from simprof.simulator.binary.elf_records import read_image
 from simprof.simulator.errors import UsageError
 
@@ -70,11 +70,11 @@ def test_a_file_elsewhere_is_found_by_the_build_id(
     place.parent.mkdir(parents=True)
     debug.rename(place)
     assert "twice" not in names(bare)
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "debug"))
+    monkeypatch.setenv(DEBUG_DIR_VARIABLE, str(tmp_path / "debug"))
     assert "twice" in names(bare)
     # kept graphs are those of the symbols that were known
     assert "twice" in {each.name for each in simprof.run(bare, "pp").routines}
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(DEBUG_DIR_VARIABLE)
     assert "twice" not in {each.name for each in simprof.run(bare, "pp").routines}
 
 
