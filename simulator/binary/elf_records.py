@@ -34,24 +34,25 @@ class RecordFormats(Struct, frozen=True):
     relocation: np.dtype[Any]
 
 
-def _formats(records: str, symbol: str, relocation: str) -> RecordFormats:
-    symbols = np.dtype([(field, f">u{size}") for field, size in map(str.split, symbol.split(","))])
-    return RecordFormats(
-        *map(struct.Struct, records.split()),
-        symbol=symbols,
-        relocation=np.dtype({"names": ["place", "info", "addend"], "formats": relocation.split()}),
-    )
+def _symbols(fields: str) -> np.dtype[Any]:
+    return np.dtype([(name, f">u{size}") for name, size in map(str.split, fields.split(","))])
 
 
-FORMATS_64 = _formats(
-    ">16xHHIQQQIHHHHHH >IIQQQQQQ >IIQQQQIIQQ >qQ",
-    "name 4, info 1, other 1, section 2, value 8, size 8",
-    ">u8 >u8 >i8",
+FORMATS_64 = RecordFormats(
+    struct.Struct(">16xHHIQQQIHHHHHH"),
+    struct.Struct(">IIQQQQQQ"),
+    struct.Struct(">IIQQQQIIQQ"),
+    struct.Struct(">qQ"),
+    _symbols("name 4, info 1, other 1, section 2, value 8, size 8"),
+    np.dtype([("place", ">u8"), ("info", ">u8"), ("addend", ">i8")]),
 )
-FORMATS_32 = _formats(
-    ">16xHHIIIIIHHHHHH >IIIIIIII >IIIIIIIIII >iI",
-    "name 4, value 4, size 4, info 1, other 1, section 2",
-    ">u4 >u4 >i4",
+FORMATS_32 = RecordFormats(
+    struct.Struct(">16xHHIIIIIHHHHHH"),
+    struct.Struct(">IIIIIIII"),
+    struct.Struct(">IIIIIIIIII"),
+    struct.Struct(">iI"),
+    _symbols("name 4, value 4, size 4, info 1, other 1, section 2"),
+    np.dtype([("place", ">u4"), ("info", ">u4"), ("addend", ">i4")]),
 )
 
 
