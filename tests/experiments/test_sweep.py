@@ -155,7 +155,7 @@ stdin = "a.txt"
         ("suite = 'micro'\nbuilds = ['v7']", "no build 'v7'"),
         ("suite = 'micro'\ninputs = ['big']", "no input 'big'"),
         ("suite = 'micro'\nbenchmarks = ['zz*']", "no benchmark 'zz*'"),
-        ("suite = 'nosuch'", "no suite 'nosuch'"),
+        ("suite = 'nosuch'", "unknown suite 'nosuch'"),
         ("suite = 1", "suite must be a text"),
         ("suite = 'micro'\nmax_instructions = 0", "1 or more"),
         ("[[program]]\nname = 'a'", "file is missing"),

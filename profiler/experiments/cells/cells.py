@@ -133,15 +133,6 @@ class Job(Struct, frozen=True):
     group: str = ""
     suite: str = ""
     position: int = 0
-    # Recording of the run, whose answers the program gets; None: it sees its own world. Not
-    # compared: the result is the same.
-    replay: Path | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and astuple(self)[:-1] == astuple(other)[:-1]
-
-    def __hash__(self) -> int:
-        return hash(astuple(self)[:-1])
 
 
 # Not `profile.RoutineProfile`: that has every edge and path, which is too much to keep of a sweep,

@@ -71,7 +71,6 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
     show_default=True,
 )
 @options.option("--scheduler ADDRESS", "Use the Dask cluster there instead.")
-@options.replay_cells_option()
 @options.option("--retry-failed", "Run again what failed in an earlier sweep.")
 @options.allow_commands_option
 @options.progress_option("on a terminal")
@@ -80,7 +79,6 @@ def sweep_command(
     output: Path,
     workers: int,
     scheduler: str | None,
-    replay: Path | None,
     retry_failed: bool,
     allow_commands: bool,
     progress: bool | None,
@@ -102,9 +100,7 @@ def sweep_command(
         raise UsageError(f"{grids[1]} is a second grid: sweep one at a time")
     programs = tuple(file for file in files if file not in grids)
     wanted = _grid(grids[0] if grids else None, {"programs": programs, **chosen})
-    outputs.check_outputs(output, inputs=(replay, *files))
-    if replay is not None and scheduler is not None:
-        raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
+    outputs.check_outputs(output, inputs=files)
     if output.exists():
         with Store(output):
             pass  # whether it can be used is found out before programs are built
@@ -116,7 +112,7 @@ def sweep_command(
         run = partial(run_on_cluster, address=scheduler)
     with bars.progress_bar(bars.wanted(progress)) as bar:
         order = make_order(wanted, progress=bar, allow_commands=allow_commands)
-        outcome = sweep(order, output, run, replay=replay, progress=bar, retry=retry_failed)
+        outcome = sweep(order, output, run, progress=bar, retry=retry_failed)
     return _tell(outcome, output)
 
 
