@@ -54,6 +54,7 @@ EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus", "v8": "qemu-spa
 VIEWERS = ("callgrind_annotate", "dot", "gcov", "genhtml")
 INSTALL = "run `tools/install_toolchain.sh`"
 os.environ["SIMPROF_NO_CACHE"] = "1"  # no test depends on what earlier ones have kept
+os.environ["SIMPROF_PROGRESS"] = "0"  # how long something takes changes nothing that it prints
 # The commands that tests start keep their modules compiled, as an installation has them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Tests call kernels that are parts of C functions. What they start takes what is shipped.

@@ -74,6 +74,7 @@ def environment(cache: Path) -> dict[str, str]:
         "XDG_CACHE_HOME": str(cache),
         "LC_ALL": "C.UTF-8",
         "COLUMNS": "96",
+        "SIMPROF_PROGRESS": "0",
     }
 
 

@@ -53,7 +53,7 @@ SECTIONS = {
     help="Edge-frequency estimates that guide the code, or a saved profile.",
 )
 @options.debug_dir_option
-@options.progress_option("on a terminal")
+@options.progress_option
 @modes.scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
 def cfg_command(
     elf: Path,

@@ -44,7 +44,7 @@ class ExportCommand(click.Command):
 @profile_options.routine_options
 @profile_options.program_option
 @profile_options.source_dir_option
-@options.progress_option("on a terminal")
+@options.progress_option
 def export_command(
     profile: Path,
     form: str,

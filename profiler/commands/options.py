@@ -419,12 +419,12 @@ allow_commands_option = option(
 )
 
 
-def progress_option(default: str = "") -> Decorator:
-    """Return `--progress/--no-progress`; `default` says when a bar is shown without it."""
-    shown = f"  [default: {default}]" if default else ""
-    return click.option(
-        "--progress/--no-progress", default=None, help=f"Show a progress bar.{shown}"
-    )
+progress_option = click.option(
+    "--progress/--no-progress",
+    default=None,
+    help="Say how far it is: a bar on a terminal after two seconds, else one line after five.  "
+    "[default: yes, without SIMPROF_PROGRESS=0]",
+)
 
 
 def jobs_option(things: str) -> Decorator:

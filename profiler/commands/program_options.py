@@ -87,7 +87,7 @@ _RUN = [
     options.timeout_option("Stop after so much time."),
     options.memory_limit_option("the program"),
     options.stack_size_option("the program", "; Linux gives 8M"),
-    options.progress_option("if stderr is a terminal, after two seconds"),
+    options.progress_option,
     options.option(
         "--strict",
         "End the run at the first refused system call, with the profile so far (status 125).",
@@ -253,10 +253,10 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
 @contextmanager
 def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     """Yield the request with a progress bar where one is wanted."""
-    from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+    from simprof.profiler.commands.progress import progress_bar, ready_engine
 
     ready_engine(progress)
-    with progress_bar(wanted(progress)) as bar:
+    with progress_bar(progress) as bar:
         give_way = None if bar is None else bar.give_way
         guest = replace(request.guest, before_output=give_way)
         yield replace(request, guest=guest, progress=bar)

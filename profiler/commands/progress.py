@@ -1,30 +1,29 @@
-"""What is said while one waits: the progress bar, on a terminal only; that code is compiled."""
+"""What is said while one waits: a progress bar, or one line without a terminal."""
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import Any
 
 from simprof.profiler.commands import streams
 from simprof.profiler.request import request
+from simprof.simulator.errors import UsageError
 
 SHORTEST_RATED = 1.0  # Seconds of a phase before which its rate says nothing
 DELAY = 2.0  # Seconds before a bar is shown: what is over by then needs none.
+LINE_DELAY = 5.0  # Seconds before the one line that is written where stderr is no terminal
+VARIABLE = "SIMPROF_PROGRESS"  # Of the environment: 0 means --no-progress
 PAUSE = 0.5  # Seconds that a program has written nothing for when the bar comes back
 TICK = 0.25  # Seconds after which it is drawn again
 
 # Phases in which instructions are executed; in others their number stays.
 EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING)
-
-
-def wanted(choice: bool | None) -> bool:
-    """Whether to show a bar: it needs a terminal on stderr, and that the user does not refuse."""
-    return sys.stderr.isatty() and choice is not False
 
 
 def ready_engine(choice: bool | None = None) -> None:
@@ -47,9 +46,9 @@ def phase_bar(
 ) -> Iterator[Callable[[int, int], None] | None]:
     """Show a bar for one phase; yields what is told how many things are done, and of how many.
 
-    `choice`: what the user asked for; None: nothing, and a terminal on stderr decides.
+    `choice`: as of `progress_bar`.
     """
-    with progress_bar(wanted(choice)) as callback:
+    with progress_bar(choice) as callback:
         if callback is None:
             yield None
             return
@@ -59,11 +58,12 @@ def phase_bar(
 
 def done_text(progress: request.Progress, seconds: float) -> str:
     """Return how much of a phase is done after so many seconds, and how fast that goes."""
-    done, unit, text = progress.instructions / 1e6, "M", ""
+    executed = progress.executed
+    done, unit, text = executed / 1e6, "M", ""
     if progress.total:
         done, unit = float(progress.done), ""
         text = f"{progress.done:,} of {progress.total:,}"
-    elif progress.instructions:
+    elif executed:
         text = f"{done:,.0f} M instructions"
     is_moving = progress.total or progress.phase in EXECUTING
     if is_moving and done and seconds >= SHORTEST_RATED:
@@ -72,12 +72,15 @@ def done_text(progress: request.Progress, seconds: float) -> str:
 
 
 @contextmanager
-def progress_bar(shown: bool) -> Iterator[Bar | None]:
-    """Show a bar while the body runs, if that takes long; yields what moves it, or None."""
-    if not shown:
+def progress_bar(choice: bool | None) -> Iterator[Bar | None]:
+    """Show a bar while the body runs, if that takes long; yields what moves it, or None.
+
+    `choice`: Whether the user asked for progress; False: nothing is shown.
+    """
+    if choice is False or os.environ.get(VARIABLE) == "0":
         yield None
         return
-    bar = Bar()
+    bar = Bar(is_terminal=sys.stderr.isatty())
     try:
         yield bar
     finally:
@@ -87,13 +90,15 @@ def progress_bar(shown: bool) -> Iterator[Bar | None]:
 class Bar:
     """A bar at the end of the screen: called with what is done, it shows that.
 
-    It is there after two seconds. A program that writes to the same terminal comes first: the bar
-    is taken away before (`give_way`), and comes back below, when the last line of the program's is
-    whole and nothing has been written for half a second.
+    Where stderr is no terminal, it is one line, after five seconds. On a terminal it is there after
+    two seconds. A program that writes to the same terminal comes first: the bar is taken away
+    before (`give_way`), and comes back below, when the last line of the program's is whole and
+    nothing has been written for half a second.
     """
 
-    def __init__(self) -> None:
-        self._may_show_at = monotonic() + DELAY
+    def __init__(self, *, is_terminal: bool = True) -> None:
+        self._may_show_at = monotonic() + (DELAY if is_terminal else LINE_DELAY)
+        self._is_terminal = is_terminal
         self._is_line_whole = True
         self._done: request.Progress | None = None
         self._shown: request.Phase | None = None
@@ -126,7 +131,7 @@ class Bar:
         self._hide()
 
     def _watch(self) -> None:
-        while not self._end.wait(TICK):
+        while not self._end.wait(TICK if self._is_terminal else LINE_DELAY):
             self.draw()
 
     def draw(self) -> None:
@@ -137,6 +142,13 @@ class Bar:
                 self._show(self._done, now)
 
     def _show(self, progress: request.Progress, now: float) -> None:
+        description = progress.text or progress.phase.value
+        done = done_text(progress, now - self._began[progress.phase])
+        if not self._is_terminal:
+            self._end.set()  # one line says that simprof works, and a second one no more
+            with suppress(UsageError):  # nobody reads it, which whatever is written next will say
+                streams.complain(": ".join(filter(None, (description, done))))
+            return
         if self._display is None:
             self._display, self._task = _display()
         if progress.phase is not self._shown:
@@ -144,10 +156,10 @@ class Bar:
             self._shown = progress.phase
         self._display.update(
             self._task,
-            description=progress.text or progress.phase.value,
-            completed=progress.done if progress.total else progress.instructions,
+            description=description,
+            completed=progress.done if progress.total else progress.executed,
             total=progress.total or progress.limit,
-            done=done_text(progress, now - self._began[progress.phase]),
+            done=done,
         )
         self._display.start()
         self._display.refresh()

@@ -13,7 +13,7 @@ import click
 from simprof.profiler.commands import options, outputs, profile_options
 from simprof.profiler.commands.help import in_sections
 from simprof.profiler.commands.options import given
-from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+from simprof.profiler.commands.progress import progress_bar, ready_engine
 from simprof.profiler.request.likeness import alike, unknown
 from simprof.profiler.request.request import Phase, report_progress
 from simprof.simulator.errors import UsageError
@@ -75,7 +75,7 @@ class Shown(NamedTuple):
     "Write a page to explore in a browser: one file that needs nothing else.",
     options.PATH,
 )
-@options.progress_option("on a terminal, for --html")
+@options.progress_option
 def show_command(words: tuple[str, ...], html: Path | None, **chosen: Any) -> int:
     """Show what saved profiles (`simprof run -o PROFILE`) hold.
 
@@ -243,7 +243,7 @@ def _page(paths: Sequence[Path], html: Path, chosen: Mapping[str, Any]) -> None:
     from simprof.profiler.reports.display import bytes_shown
     from simprof.profiler.reports.html import report
 
-    with progress_bar(wanted(chosen["progress"])) as bar:
+    with progress_bar(chosen["progress"]) as bar:
         measurements = []
         for done, path in enumerate(paths):
             report_progress(bar, Phase.READING, done, len(paths))

@@ -81,6 +81,13 @@ class Progress(Struct, frozen=True):
     done: int = 0
     total: int = 0
     text: str = ""  # What was done last, where the phase has names for it
+    # Returns the instructions executed by now, while a program runs
+    clock: Callable[[], int] | None = None
+
+    @property
+    def executed(self) -> int:
+        """Instructions executed by now."""
+        return self.instructions if self.clock is None else self.clock()
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -95,10 +102,11 @@ def report_progress(
     instructions: int = 0,
     limit: int | None = None,
     text: str = "",
+    clock: Callable[[], int] | None = None,
 ) -> None:
     """Report that a phase begins, or how far it is; None: nobody watches."""
     if callback is not None:
-        callback(Progress(phase, instructions, limit, done, total, text))
+        callback(Progress(phase, instructions, limit, done, total, text, clock))
 
 
 OptionValue = str | int | float | bool  # Value of an option that a scheme declares

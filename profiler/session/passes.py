@@ -19,7 +19,7 @@ Steps -> methods of `Runs`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from simprof.profiler.engine.automaton import Automaton
+from simprof.profiler.engine.kernels import INSTRUCTIONS
 from simprof.profiler.engine.silence import EventsLostError
 from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.profiles.scratch import scratch_directory
@@ -79,6 +81,8 @@ from simprof.simulator.stopping import Stopped
 
 if TYPE_CHECKING:
     from simprof.profiler.session.traces import TraceOrder
+    from simprof.simulator.leon.machine import LeonMachine
+    from simprof.simulator.machine.machine import Machine
 
 MAXIMUM_RUNS = 16  # Runs under the same schemes until the graphs explain all that the program does
 
@@ -315,7 +319,7 @@ class Runs:
         schemes = make_schemes(Graphs(recovered, self.invocation.selection), planners)
         run = partial(
             execute,
-            self.world.linked(self.discoveries).machine,
+            partial(self._start, self.world.linked(self.discoveries)),
             recovered,
             schemes,
             grace=grace,
@@ -326,7 +330,6 @@ class Runs:
         )
         if self._trace is not None:
             run = partial(run, start_trace=partial(self._trace.begin, schemes[0], self.discoveries))
-        self._tell(Phase.RERUNNING if self.runs else Phase.RUNNING)
         try:
             execution = run()
         except EventsLostError:
@@ -336,6 +339,12 @@ class Runs:
             return execution
         return replace(execution, result=self.world.ended(execution.result))
 
+    def _start(self, world: World, automaton: Automaton) -> Machine | LeonMachine:
+        clock = automaton.clock  # natively counted while the program runs
+        phase = Phase.RERUNNING if self.runs else Phase.RUNNING
+        self._tell(phase, clock=lambda: int(clock[INSTRUCTIONS]))
+        return world.machine(automaton)
+
     def _recover(self) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
         program, discoveries = self.world.program_with(self.discoveries), self.discoveries
@@ -344,9 +353,11 @@ class Runs:
         told = partial(report_progress, self._progress, Phase.RECOVERING, limit=self.world.limit)
         return self.memory.recover(discoveries, known, told, program)
 
-    def _tell(self, phase: Phase, instructions: int = 0) -> None:
-        limit = self.world.limit
-        report_progress(self._progress, phase, instructions=instructions, limit=limit)
+    def _tell(
+        self, phase: Phase, instructions: int = 0, clock: Callable[[], int] | None = None
+    ) -> None:
+        limit, told = self.world.limit, self._progress
+        report_progress(told, phase, instructions=instructions, limit=limit, clock=clock)
 
     def _write_trace(self, setting: Setting, path: Path) -> None:
         """Run once more, as the run did, and write a trace of all routines."""

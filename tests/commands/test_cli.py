@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -495,29 +494,16 @@ def test_other_ends(
 # --- progress
 
 
-@pytest.mark.parametrize(
-    ("choice", "stderr", "shown"),
-    [
-        (None, True, True),
-        (True, True, True),
-        (False, True, False),
-        (True, False, False),
-        (None, False, False),
-    ],
-)
-def test_progress_needs_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, choice: bool | None, stderr: bool, shown: bool
-) -> None:
-    monkeypatch.setattr("sys.stderr", types.SimpleNamespace(isatty=lambda: stderr))
-    assert progress.wanted(choice) is shown
-
-
-def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_bar(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(progress.VARIABLE, "1")
     with progress.progress_bar(True) as callback:
         assert callback is not None
         callback(Progress(Phase.RECOVERING))
         callback(Progress(Phase.RUNNING, 3_000_000, 10_000_000))
     with progress.progress_bar(False) as callback:
+        assert callback is None
+    monkeypatch.setenv(progress.VARIABLE, "0")
+    with progress.progress_bar(True) as callback:
         assert callback is None
     assert capsys.readouterr().out == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -20,6 +21,7 @@ from simprof.simulator.linux.streams import StandardStreams
         (Progress(Phase.RECOVERING), 5.0, ""),
         (Progress(Phase.RUNNING, 8_000_000), 0.5, "8 M instructions"),
         (Progress(Phase.RUNNING, 8_000_000_000), 40.0, "8,000 M instructions, 200 M a second"),
+        (Progress(Phase.RUNNING, clock=lambda: 10**9), 4.0, "1,000 M instructions, 250 M a second"),
         (Progress(Phase.EXPANDING, 8_000_000), 9.0, "8 M instructions"),
         (Progress(Phase.GENERATING, done=3_000, total=9_000), 0.1, "3,000 of 9,000"),
         (Progress(Phase.GENERATING, done=30, total=90), 3.0, "30 of 90, 10 a second"),
@@ -33,13 +35,10 @@ def test_a_bar_of_one_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Progress] = []
 
     @contextmanager
-    def noting(shown: bool) -> Iterator[ProgressCallback | None]:
-        yield seen.append if shown else None
+    def noting(choice: bool | None) -> Iterator[ProgressCallback | None]:
+        yield seen.append if choice is not False else None
 
     monkeypatch.setattr(bars, "progress_bar", noting)
-    with phase_bar(None, Phase.RECOVERING) as told:
-        assert told is None  # stderr is no terminal
-    monkeypatch.setattr(bars, "wanted", lambda choice: choice is not False)
     with phase_bar(False, Phase.RECOVERING) as told:
         assert told is None
     with phase_bar(None, Phase.RECOVERING) as told:
@@ -95,6 +94,26 @@ def test_a_bar_comes_late_and_gives_way(monkeypatch: pytest.MonkeyPatch) -> None
     assert drawn(9.6) == ["running", "shown"]
     bar.close()
     assert screen.log[-1] == "hidden"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_without_a_terminal_long_work_says_one_line(
+    told: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(bars.VARIABLE, "1")
+    monkeypatch.setattr(bars, "LINE_DELAY", 0.01)
+    monkeypatch.setattr(bars, "SHORTEST_RATED", 0.0)
+    with bars.progress_bar(None if told else False) as bar:
+        assert (bar is not None) == told
+        if bar is not None:
+            bar(Progress(Phase.RUNNING, 8_000_000))
+            bar._thread.join(60)
+            assert not bar._thread.is_alive()  # one line is all
+    said = capsys.readouterr().err
+    assert (
+        bool(re.fullmatch(r"simprof: running: 8 M instructions, [\d,]+ M a second\n", said)) == told
+    )
+    assert (said == "") != told
 
 
 def test_a_program_that_writes_to_a_terminal_takes_the_bar_away() -> None:

@@ -29,7 +29,6 @@ from simprof.profiler.commands.options import (
 )
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import progress_bar, ready_engine
-from simprof.profiler.commands.progress import wanted as is_wanted
 from simprof.profiler.experiments.commands.suite import complete_suite
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes.mode_options import ModeSetting, read
@@ -85,7 +84,7 @@ FAILED = 1
 @options.stack_size_option("a program")
 @options.timeout_option("Give a program up after so much time; the status is then 124.")
 @options.allow_commands_option
-@options.progress_option()
+@options.progress_option
 @click.pass_context
 def record_command(
     ctx: click.Context,
@@ -113,10 +112,10 @@ def record_command(
     from simprof.profiler.experiments.regress.regress import record
 
     directory = output.resolve().parent
-    with progress_bar(is_wanted(chosen["progress"])) as bar:
+    with progress_bar(chosen["progress"]) as bar:
         targets, failures = _targets(programs, arguments_of(ctx), directory, chosen, bar)
     ready_engine(chosen["progress"])
-    with progress_bar(is_wanted(chosen["progress"])) as bar:
+    with progress_bar(chosen["progress"]) as bar:
         recording = record(targets, wanted, directory, bar, chosen["timeout"])
     return _written(recording, {**failures, **recording.failures}, output)
 
@@ -305,7 +304,7 @@ def _fraction(text: str) -> Fraction | None:
 @options.json_option("Write everything as JSON; - is stdout (the report then goes to stderr).")
 @options.timeout_option("Give a program up after so much time; the status is then 124.")
 @options.allow_commands_option
-@options.progress_option()
+@options.progress_option
 def check_command(
     baseline: Path,
     tolerance: Limit | None,
@@ -355,7 +354,7 @@ def _checked(
     from simprof.profiler.experiments.regress.regress import check
 
     old = load(baseline)
-    with progress_bar(is_wanted(chosen["progress"])) as bar:
+    with progress_bar(chosen["progress"]) as bar:
         return check(
             old,
             baseline,
@@ -371,7 +370,7 @@ def _checked(
 @click.argument("baseline", type=options.PATH)
 @options.timeout_option("Give a program up after so much time; the status is then 124.")
 @options.allow_commands_option
-@options.progress_option()
+@options.progress_option
 def update_command(baseline: Path, **chosen: Any) -> int:
     """Run the programs of BASELINE again, show what differs, and write what they count now there.
 

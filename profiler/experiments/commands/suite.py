@@ -36,7 +36,7 @@ benchmark_option = options.option(
     name="patterns",
     multiple=True,
 )
-progress_option = options.progress_option("if stderr is a terminal")
+progress_option = options.progress_option
 
 
 def _suites() -> Iterable[str]:
@@ -106,7 +106,7 @@ def build_command(
 
     suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     wanted = tuple(map(width_of, builds or BUILDS.values()))
-    with bars.progress_bar(bars.wanted(progress)) as bar:
+    with bars.progress_bar(progress) as bar:
         report = build_suite(suite, widths=wanted, jobs=options.processors(jobs), progress=bar)
     streams.write(streams.STDOUT, suites.render_build(report, streams.width(streams.STDOUT)))
     return finish(report.failures)
@@ -171,7 +171,7 @@ def run_command(
         for benchmark in suite.benchmarks
         for scheme in wanted
     ]
-    with bars.progress_bar(bars.wanted(progress)) as bar, Store(default_store_path()) as store:
+    with bars.progress_bar(progress) as bar, Store(default_store_path()) as store:
         results = obtain(
             suite,
             cells,

@@ -10,6 +10,7 @@ import click
 
 from simprof.profiler.commands import options, outputs, streams
 from simprof.profiler.commands import progress as bars
+from simprof.profiler.commands.help import in_sections
 from simprof.profiler.commands.modes import mode_option
 from simprof.profiler.commands.options import INPUTS, one_of, parts, several
 from simprof.profiler.commands.progress import ready_engine
@@ -34,7 +35,14 @@ NAMES = {
 GRID = ".toml"  # How the name of a grid file ends; every other file is a program
 
 
-@click.command("sweep")
+SECTIONS = {
+    "What to run": ("suite", "benchmarks", "inputs", "builds", "kinds"),
+    "Under what": ("modes", "settings", "weights", "user_only"),
+    "How": ("output", "workers", "scheduler", "retry_failed"),
+}
+
+
+@click.command("sweep", cls=in_sections(SECTIONS))
 @click.argument("files", type=options.PATH, nargs=-1, metavar="[GRID.toml | ELF...]")
 @options.option(
     "--suite NAME",
@@ -73,7 +81,7 @@ GRID = ".toml"  # How the name of a grid file ends; every other file is a progra
 @options.option("--scheduler ADDRESS", "Use the Dask cluster there instead.")
 @options.option("--retry-failed", "Run again what failed in an earlier sweep.")
 @options.allow_commands_option
-@options.progress_option("on a terminal")
+@options.progress_option
 def sweep_command(
     files: tuple[Path, ...],
     output: Path,
@@ -110,7 +118,7 @@ def sweep_command(
         from simprof.profiler.experiments.cells.workers import run_on_cluster
 
         run = partial(run_on_cluster, address=scheduler)
-    with bars.progress_bar(bars.wanted(progress)) as bar:
+    with bars.progress_bar(progress) as bar:
         order = make_order(wanted, progress=bar, allow_commands=allow_commands)
         outcome = sweep(order, output, run, progress=bar, retry=retry_failed)
     return _tell(outcome, output)

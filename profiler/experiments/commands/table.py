@@ -95,7 +95,7 @@ SECTIONS = {
     "with everything, and each table as CSV and SVG.",
 )
 @options.allow_commands_option
-@options.progress_option("on a terminal")
+@options.progress_option
 def table_command(
     names: tuple[str, ...],
     listed: bool,
@@ -184,7 +184,7 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
     suite = load_suite(chosen["suite"] or "micro", allow_commands=chosen["allow_commands"])
     ready_engine(chosen["progress"])
     cache = chosen["cache"] or default_store_path()
-    with Store(cache) as store, bars.progress_bar(bars.wanted(chosen["progress"])) as bar:
+    with Store(cache) as store, bars.progress_bar(chosen["progress"]) as bar:
         return run_tables(
             suite,
             specs,

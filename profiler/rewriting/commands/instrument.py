@@ -23,7 +23,7 @@ from simprof.profiler.commands.modes import (
     scheme_options,
 )
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
-from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+from simprof.profiler.commands.progress import progress_bar, ready_engine
 from simprof.profiler.request.request import (
     GuestOptions,
     ProgressCallback,
@@ -88,7 +88,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "argv0", "exe", 
 @options.json_option("Write what was done as JSON; - is stdout.")
 @options.report_option()
 @options.debug_dir_option
-@options.progress_option("if stderr is a terminal")
+@options.progress_option
 @click.pass_context
 def instrument_command(
     ctx: click.Context,
@@ -131,7 +131,7 @@ def instrument_command(
     from simprof.profiler.rewriting.instrument import instrument_file
     from simprof.profiler.rewriting.reports import instrument_json, instrument_text
 
-    with progress_bar(wanted(chosen["progress"])) as watch:
+    with progress_bar(chosen["progress"]) as watch:
         made = (
             _after_run(elf, arguments, setting, selection, chosen, watch)
             if is_run

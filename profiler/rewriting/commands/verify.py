@@ -23,7 +23,7 @@ from simprof.profiler.commands.modes import (
     tell_left_out,
 )
 from simprof.profiler.commands.program_words import with_program
-from simprof.profiler.commands.progress import progress_bar, ready_engine, wanted
+from simprof.profiler.commands.progress import progress_bar, ready_engine
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.rewriting.commands.instrument import NEEDS_ALL
@@ -89,7 +89,7 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
 )
 @options.jobs_option("schemes")
 @options.debug_dir_option
-@options.progress_option("if stderr is a terminal")
+@options.progress_option
 @options.timeout_option("Give up after so much time in one run.")
 def verify_command(
     elf: Path,
@@ -152,7 +152,7 @@ def verify_command(
             copy_opened(request, opened)
             guest = replace(guest, root=opened, working=opened, exe=guest.exe_of(elf))
             request = replace(request, guest=guest)
-        with progress_bar(wanted(chosen["progress"])) as progress:
+        with progress_bar(chosen["progress"]) as progress:
             watched = replace(request, progress=progress)
             jobs = options.processors(chosen["jobs"])
             without_run = chosen["without_run"]
