@@ -125,7 +125,6 @@ performance: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/performance_page.py
 
 site: $(VENV)/.installed-dev
-	$(BIN)/python tools/command_pages.py
 	$(BIN)/python tools/document_outputs.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Make the reference of commands, docs/commands.md, and the man pages, docs/man/, of the commands.
+"""Make the man pages, docs/man/, of the commands; and for the site a page of all commands.
 
-    tools/command_pages.py            write them
+    tools/command_pages.py            write the man pages
     tools/command_pages.py --check    say which of them are not as they would be written now
 
-The texts are those of `simprof COMMAND --help`; click-man writes the man pages.
+The texts are those of `simprof COMMAND --help`; click-man writes the man pages. The site's page,
+commands.md, is in no folder: mkdocs.yml names this file as a hook, which adds it to the site.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from pathlib import Path
 
 import click
 from click_man.core import generate_man_page
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 
 from simprof.profiler.commands.group import SUBCOMMANDS, simprof
 from simprof.profiler.profiles.documents import OWN_VERSION
 from tools import generated_files
 
-REFERENCE = generated_files.ROOT / "docs" / "commands.md"
+REFERENCE = "commands.md"
 MAN = generated_files.ROOT / "docs" / "man"
 WIDTH = 90
 HEAD = """# Commands
@@ -30,8 +33,6 @@ HEAD = """# Commands
 What `simprof COMMAND --help` says, of every command. `man simprof` and `man simprof-run` show the
 same where simprof was installed with pip into a prefix that `man` looks at. `simprof completion`
 prints what a shell needs to complete commands, options and files.
-
-This page is made by `tools/command_pages.py`.
 """
 
 
@@ -61,7 +62,7 @@ def summary(command: click.Command) -> str:
 
 
 def reference() -> str:
-    """Return docs/commands.md."""
+    """Return the page of all commands."""
     parts = [HEAD]
     for context in list(contexts(simprof)):
         level = "##" if context.parent is None or context.parent.parent is None else "###"
@@ -86,7 +87,12 @@ def man_pages() -> dict[str, str]:
 @cache
 def files() -> dict[Path, str]:
     """Return all that this tool writes."""
-    return {REFERENCE: reference()} | {MAN / name: page for name, page in man_pages().items()}
+    return {MAN / name: page for name, page in man_pages().items()}
+
+
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Add the page of all commands to the site; mkdocs calls this."""
+    files.append(File.generated(config, REFERENCE, content=reference()))
 
 
 if __name__ == "__main__":

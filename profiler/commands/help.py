@@ -1,7 +1,7 @@
 """Help, and what was probably meant by an option or a command that does not exist.
 
 Help of commands with many options has two lengths: `--help` shows the options used most by what
-they are for, `--help-all` all. References of commands (docs/commands.md, man pages) are made of the
+they are for, `--help-all` all. References of commands (the site's page, man pages) are made of the
 long one, `get_help`.
 """
 

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -572,37 +572,6 @@ def test_calls_cost_the_same_at_any_depth() -> None:
     assert done.stdout == "True\n"
 
 
-GUIDE_COMMANDS = (
-    "record",
-    "run",
-    "compare",
-    "instrument",
-    "read",
-    "export",
-    "verify",
-    "show",
-    "cfg",
-    "explain",
-    "suite build",
-    "suite run",
-    "table",
-    "regress record",
-    "regress check",
-    "sweep",
-    "doctor",
-)
-
-
-def whole_help(command: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the help of a command with all of its options."""
-    assert simprof(*command, "--help") == 0
-    text = capsys.readouterr().out
-    if "--help-all" in text:
-        assert simprof(*command, "--help-all") == 0
-        text = capsys.readouterr().out
-    return text
-
-
 @pytest.mark.parametrize("command", ["run", "compare", "instrument", "verify"])
 def test_short_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It has at most 50 lines of 80 columns, and each of its options is shown by --help-all."""
@@ -660,21 +629,6 @@ def test_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) 
     heads = re.findall(r"^(\w[\w ]*):$", text, re.MULTILINE)
     assert heads == ["Options", "Measure", "Look", "Learn", "Evaluate", "Set up"]
     assert re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE) == list(SUBCOMMANDS)
-
-
-@pytest.mark.parametrize("command", GUIDE_COMMANDS)
-def test_guide_lists_the_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The guide's table of options and `--help` name the same options."""
-    help_text = whole_help(command.split(), capsys)
-    pattern = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
-    helped = re.findall(r"^  (-.*?)(?:  |$)", help_text, re.MULTILINE)
-    offered = {name for names in helped for name in pattern.findall(names)}
-    offered -= {"--help", "--help-all"}
-    assert offered
-    section = (ROOT / "docs" / "GUIDE.md").read_text().split(f"### `simprof {command}", 1)[1]
-    table = [line for line in re.split(r"\n#", section)[0].splitlines() if line.startswith("|")]
-    documented = {name for line in table for name in pattern.findall(line.split("|")[1])}
-    assert documented == offered
 
 
 def test_errors_show_nothing_that_terminals_obey(capsys: pytest.CaptureFixture[str]) -> None:

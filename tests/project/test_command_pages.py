@@ -1,4 +1,4 @@
-"""The reference of commands and the man pages are those of the commands as they are."""
+"""The man pages, and the site's page of all commands, are those of the commands as they are."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tools import command_pages
 @pytest.mark.parametrize("path", sorted(command_pages.files()), ids=lambda path: path.name)
 def test_pages_are_as_the_commands_are(path: Path) -> None:
     wanted = command_pages.files()[path]
-    assert path.read_text() == wanted, "run tools/command_pages.py"
+    assert path.read_text() == wanted, f"{path.name}: run tools/command_pages.py"
 
 
 def test_every_command_has_its_page() -> None:
     assert {path.name for path in command_pages.MAN.iterdir()} == set(command_pages.man_pages())
     assert {f"simprof-{name}.1" for name in SUBCOMMANDS} < set(command_pages.man_pages())
-    text = command_pages.REFERENCE.read_text()
+    text = command_pages.reference()
     assert all(f"\n## simprof {name}\n" in text for name in SUBCOMMANDS)
 
 

@@ -12,10 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.commands.group import simprof
 from tests.conftest import ROOT
 from tests.support.turns import first
-from tools import document_outputs
+from tools import command_pages, document_outputs
 from tools.document_outputs import Shown, abridge, matches, parse
+
+BY_HAND = [
+    path
+    for path in (*(ROOT / "docs").glob("*.md"), ROOT / "README.md")
+    if not path.name.startswith("results")
+]
 
 
 @pytest.mark.long
@@ -27,7 +34,9 @@ def test_documents_show_what_their_commands_print(path: Path) -> None:
     assert shown
     for block, printed in zip(shown, document_outputs.outputs(shown), strict=True):
         for each, lines in zip(block, printed, strict=True):
-            assert matches(each.lines, lines), f"run tools/document_outputs.py: {each.command}"
+            assert matches(each.lines, lines), (
+                f"{path.name}: run tools/document_outputs.py --write: {each.command}"
+            )
 
 
 @pytest.mark.long
@@ -57,6 +66,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     site = tmp_path / "site"
     home = (site / "index.html").read_text()
     assert (site / "tutorial" / "index.html").exists()
+    assert "simprof regress check" in (site / "commands" / "index.html").read_text()
     assert (site / "notebooks" / "profiles.ipynb").exists()
     assert 'href="notebooks/profiles.ipynb"' in home
     data = {path.name for path in site.rglob("*") if path.suffix in (".json", ".toml", ".dot")}
@@ -67,7 +77,41 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 def test_every_document_is_in_the_navigation() -> None:
     listed = (ROOT / "mkdocs.yml").read_text()
-    assert [path.name for path in (ROOT / "docs").glob("*.md") if path.name not in listed] == []
+    missing = [path.name for path in (ROOT / "docs").glob("*.md") if path.name not in listed]
+    assert missing == [], "name them in mkdocs.yml, nav"
+
+
+def known_options() -> set[str]:
+    """The options of all commands, and those of commands of commands."""
+    return {
+        name
+        for context in command_pages.contexts(simprof)
+        for option in context.command.get_params(context)
+        for name in (*option.opts, *option.secondary_opts)
+    } | {"--version", "--help", "--help-all"}
+
+
+FOREIGN = frozenset(
+    "--colour --mdoe --write --coverage --emit-relocs --gcov-keep --ignore-errors".split()
+)
+"""Options of compilers, of lcov, of tools, and examples of what is none."""
+
+
+@pytest.mark.parametrize("path", BY_HAND, ids=lambda path: path.name)
+def test_options_that_documents_name_exist(path: Path) -> None:
+    """Long options after `simprof` and in code spans."""
+    text = path.read_text()
+    spans = re.findall(r"`((?:simprof [a-z]|--)[^`\n]*)`", text)
+    spans += re.findall(r"^    (simprof [a-z].*)$", text, re.MULTILINE)
+    named = {
+        word.partition("=")[0]
+        for span in spans
+        for word in re.split(r" -- |\\?[|;<>#]", span)[0].replace("\\", " ").split()
+        if re.match(r"--[a-z]", word)
+    }
+    assert named - known_options() - FOREIGN == set(), (
+        f"{path.name} names options that no command has"
+    )
 
 
 def test_what_is_said_of_the_report_page_and_of_outputs_is_so() -> None:
