@@ -14,8 +14,6 @@
 # make executed  docs/results-executed*.md: predicted and executed costs side by side
 # make structure  list the packages and their imports, measure the whole; draw docs/layers.svg (needs graphviz's dot)
 # make determinism  programs twice, in other surroundings: the same answers? SUITES: all of these suites
-# make scale      large programs, long runs, a large sweep: the figures of docs/reliability.md
-# make reliability  docs/reliability.md: what is promised, how it is tested, the figures
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
 # make site       the documents as a site, in build/site; what they show, run and compared
@@ -45,7 +43,7 @@ SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long ci mutants fuzz bench performance results executed structure baselines golden format fixtures clean
-.PHONY: kernels runtime toolchain site versions determinism scale reliability
+.PHONY: kernels runtime toolchain site versions determinism
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -111,14 +109,6 @@ bench: $(VENV)/.installed-dev toolchain
 
 determinism: $(VENV)/.installed-dev toolchain
 	$(BIN)/python -m tools.determinism $(patsubst %,--suite %,$(SUITES))
-
-scale: $(VENV)/.installed-dev toolchain
-	$(BIN)/python -m tools.scale
-	$(BIN)/python -m tools.reliability_page
-	$(BIN)/python tools/performance_page.py
-
-reliability: $(VENV)/.installed-dev
-	$(BIN)/python -m tools.reliability_page
 
 performance: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py --json docs/performance.json --resume

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Show that simprof's answers depend on the program and its input alone.
 
-    python tools/determinism.py [--suite NAME]... [--keep] [PROGRAM]...
+    python tools/determinism.py [--suite NAME]... [PROGRAM]...
 
 Every program of the suites (by default micro, wcet, the smaller ones of spec-like, and forms;
 PROGRAM: names, or patterns of names) is run twice, with its small input, under `run` with a call
@@ -9,8 +9,7 @@ tree and under `compare` with all modes: once in plain surroundings, once with a
 locale and encoding, time zone, umask, environment, allocator of memory, directory and number of
 processors, and in the opposite order. `forms` are programs that no suite has: with threads,
 dynamically linked, for a bare LEON. JSON, reports and saved profiles have to be the same bytes.
-Says which are not, and where; the exit status is then 1. `--keep` keeps the figure for
-docs/reliability.md.
+Says which are not, and where; the exit status is then 1.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ from simprof.profiler.experiments.suites.builder import build_suite
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, InputName, parse_build
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError
-from tools import reliability_figures
 from tools.generated_files import ROOT
 
 FORMS = "forms"
@@ -358,7 +356,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, and say what was found."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--suite", action="append", default=[], metavar="NAME")
-    parser.add_argument("--keep", action="store_true", help="keep the figure")
     parser.add_argument("program", nargs="*", metavar="PROGRAM")
     given = parser.parse_args(arguments)
     suites = given.suite or SUITES
@@ -376,14 +373,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     count = len(wanted) * len(COMMANDS)
     of = Counter(case.name.partition("/")[0] for case in wanted)
     numbers = ", ".join(f"{number} of {suite}" for suite, number in of.items())
-    says = (
+    print(
         f"{count} answers ({len(wanted)} programs, {numbers}, under "
         f"{' and '.join(COMMANDS)}), of which {wrong or 'none'} differed."
     )
-    print(says)
-    if given.keep:
-        command = " ".join(["make determinism", *(f"SUITES={each}" for each in given.suite)])
-        reliability_figures.keep("-".join(["determinism", *given.suite]), says, command)
     return 1 if wrong else 0
 
 

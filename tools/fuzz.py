@@ -1,7 +1,6 @@
 """Have everything that reads files read damaged and hostile ones.
 
-    python tools/fuzz.py [TARGET ...] [--seconds N] [--seed N] [--finds DIR] [--record [FILE]]
-                         [--guided]
+    python tools/fuzz.py [TARGET ...] [--seconds N] [--seed N] [--finds DIR] [--guided]
     python tools/fuzz.py [TARGET ...] --list
     python tools/fuzz.py --seeds
     python tools/fuzz.py [TARGET ...] --replay [FILE ...]
@@ -14,9 +13,6 @@ into the corpus: `tests/project/test_fuzzing.py` reads every file there. `--repl
 hand.
 
 `--seeds` writes the good files of simprof's own formats again: do that where a format has changed.
-
-`--record` adds the figures to those in docs/fuzzing.json, and makes the sentence of it that
-docs/reliability.md has.
 
 The exit status is 1 if there were finds, or if a target has read nothing. `tools/fuzzing` says how
 it is done.
@@ -32,8 +28,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from simprof.simulator.errors import UsageError
-from tools import reliability_figures
-from tools.fuzzing import campaign, corpus, guided, record, seeds
+from tools.fuzzing import campaign, corpus, guided, seeds
 from tools.fuzzing.targets import TARGETS
 from tools.fuzzing.worker import Find, Target
 
@@ -48,14 +43,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together")
     parser.add_argument("--seed", type=int, help="of the random numbers; drawn by default")
     parser.add_argument("--finds", type=Path, default=ROOT / "build" / "finds")
-    parser.add_argument(
-        "--record",
-        type=Path,
-        nargs="?",
-        const=record.FILE,
-        metavar="FILE",
-        help="add the figures to those in a file, docs/fuzzing.json by default",
-    )
     parser.add_argument(
         "--replay", nargs="*", type=Path, metavar="FILE", help="the corpus by default"
     )
@@ -87,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}; repeat with --seed {seed}", flush=True)
     run = guided.run if options.guided else campaign.run
     try:
-        return fuzz(run, chosen, options.seconds, seed, options.finds, options.record)
+        return fuzz(run, chosen, options.seconds, seed, options.finds)
     except UsageError as error:
         print(f"fuzz: {error}", file=sys.stderr)
         return 2
@@ -99,7 +86,6 @@ def fuzz(
     seconds: float,
     seed: int,
     finds: Path,
-    figures: Path | None,
 ) -> int:
     """Give each target its share of the time; return the exit status."""
 
@@ -117,10 +103,6 @@ def fuzz(
             + (f"  {done.unconfirmed} unconfirmed" if done.unconfirmed else ""),
             flush=True,
         )
-        if figures is not None:
-            record.add(done, figures)
-    if figures == record.FILE:
-        reliability_figures.keep("fuzzing", record.sentence(), "make fuzz")
     if idle := [done.target for done in campaigns if not done.inputs]:
         print(f"fuzz: nothing was read by {', '.join(idle)}", file=sys.stderr)
     return 1 if idle or any(done.finds for done in campaigns) else 0

@@ -3,21 +3,19 @@
     python tools/performance_page.py [RESULTS] [-o PAGE]
 
 Every figure in the page is one of the file, but for those of `RECOVERY_BOUND`, `WARM_BOUND`,
-`REPLAY_BOUND`, `TABLES` and `EVENT_BOUND`, and those of `tools/scale.py`, which are in
-docs/reliability.json; so are machine, dates, commits, and how many cores other processes used
-meanwhile. Without rows for a section the section is left out. RESULTS is docs/performance.json
-unless it is named.
+`REPLAY_BOUND`, `TABLES` and `EVENT_BOUND`; so are machine, dates, commits, and how many cores other
+processes used meanwhile. Without rows for a section the section is left out. RESULTS is
+docs/performance.json unless it is named.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from simprof.simulator.errors import SimulatorError
-from tools import reliability_figures
 from tools.benchmarks import limits, programs
 from tools.benchmarks.growth import LENGTH_CONFIGURATIONS, LENGTH_PROGRAM, TEXT_CONFIGURATIONS
 from tools.benchmarks.rows import ROOT, Machine, Row, load
@@ -32,7 +30,6 @@ from tools.benchmarks.tables import (
     numba_seconds,
     recovery_table,
 )
-from tools.reliability_figures import Figure
 
 RESULTS = ROOT / "docs" / "performance.json"
 PAGE = ROOT / "docs" / "performance.md"
@@ -68,23 +65,9 @@ ended because it took too long. `-` stands for what was not measured.
 """
 
 
-def page(
-    machine: Machine,
-    rows: Sequence[Row],
-    names: Sequence[str],
-    figures: Mapping[str, Figure] | None = None,
-) -> str:
-    """Return the page for the results of a benchmark.
-
-    Parameters
-    ----------
-    names
-        The real programs, in the order of the tables.
-    figures
-        What else was measured, by name, as docs/reliability.json has it.
-    """
-    measured = scale({} if figures is None else figures)
-    return "\n".join([OPENING, conditions(machine, rows), *sections(rows, names), *measured])
+def page(machine: Machine, rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Return the page for the results of a benchmark; `names`: the real programs, in order."""
+    return "\n".join([OPENING, conditions(machine, rows), *sections(rows, names)])
 
 
 def conditions(machine: Machine, rows: Sequence[Row]) -> str:
@@ -138,16 +121,6 @@ TABLES = (
     "that are executed. On another day's machine, a quarter faster, it was\n16 min 20 s.\n"
 )
 """Measured once, at 4d69593: `time`, and the seconds that the cells' store has, by kind."""
-
-
-def scale(figures: Mapping[str, Figure]) -> Iterator[str]:
-    """Yield the section on large programs, long runs and a large sweep, where there are figures."""
-    said = [figure for name, figure in figures.items() if name.startswith("scale-")]
-    if said:
-        yield "## Large programs, long runs, a large sweep\n"
-        yield "What `make scale` has measured.\n"
-    for figure in said:
-        yield f"{figure.says.rstrip()}\n\n({figure.date}, commit {figure.commit})\n"
 
 
 def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
@@ -232,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SimulatorError as error:
         print(f"performance_page: {error}", file=sys.stderr)
         return error.exit_status
-    given.output.write_text(page(machine, rows, programs.names(), reliability_figures.load()))
+    given.output.write_text(page(machine, rows, programs.names()))
     return 0
 
 

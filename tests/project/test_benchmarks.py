@@ -22,7 +22,6 @@ from tools.benchmarks.processes import measure
 from tools.benchmarks.programs import Program
 from tools.benchmarks.rows import Machine, Results, Row, dump, find, from_json, load
 from tools.benchmarks.tables import cell, number
-from tools.reliability_figures import Figure
 
 MACHINE = Machine("A processor", 2, "3.11.7")
 NAMES = ("hello", "dash", "cppcheck")
@@ -321,15 +320,6 @@ def test_the_page_of_a_benchmark() -> None:
     assert "Whole commands" not in few
     assert "is not known" in few
     assert "What failed" not in few
-    assert "a large sweep" not in page
-    figures = {
-        "scale-long": Figure("It took 7 s.\n", "make scale", "2026-01-03", "cafe"),
-        "fuzzing": Figure("Nothing was found.\n", "make fuzz", "2026-01-03", "cafe"),
-    }
-    more = performance_page.page(MACHINE, ROWS, NAMES, figures)
-    assert more.startswith(page.rstrip())
-    assert "It took 7 s.\n\n(2026-01-03, commit cafe)\n" in more
-    assert "Nothing was found" not in more
 
 
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path: Path) -> None:

@@ -8,6 +8,4 @@ growth      the same over text size and over run length; the cost of one longjmp
 recovery    how fast graphs are recovered
 rows        what all of them answer with, and the file that keeps it
 limits      what is measured beside what it should not exceed
-coverage    coverage of a large program, read back, for `tools/scale.py`
-kept_memory what simprof holds beside a program's memory limit, for `tools/scale.py`
 """
