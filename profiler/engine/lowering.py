@@ -18,13 +18,12 @@ import numpy.typing as npt
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EdgeOperations, EngineMemory, HashWork, Operation
-from simprof.profiler.engine.players import Player
 from simprof.profiler.engine.products import (
     Products,
     RoutineProduct,
     hash_operation,
 )
-from simprof.profiler.engine.segments import segment
+from simprof.profiler.engine.segments import Player, segment
 from simprof.profiler.engine.walk import Cross, Land, Pop, Push, Step, only_crosses
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first
@@ -199,7 +198,7 @@ class Lowering:
         """Return the operations of the guards on an edge, of all schemes."""
         operations = []
         for slot in product.guarded:
-            guard = product.players[slot].guard(edge)
+            guard = product.players[slot].plan.guards.get(edge)
             if guard is not None:
                 places = [self.memory.program_word((slot, word)) for word in guard.words]
                 flag = product.flag(slot, edge)

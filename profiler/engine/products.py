@@ -20,15 +20,15 @@ from msgspec import Struct
 
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.players import (
+from simprof.profiler.engine.segments import (
     Passed,
     PathState,
     Player,
+    Segmentation,
     Stretch,
     Totals,
     acting_turns,
 )
-from simprof.profiler.engine.segments import Segmentation
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.decoders import UnfinishedPath

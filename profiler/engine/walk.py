@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from simprof.profiler.engine.generated import GeneratedCode
 from simprof.profiler.graphs.cfg import ENTRIES, EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
+from simprof.profiler.recovery.code_image import GeneratedCode
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.binary.dynamic import real_address
 from simprof.simulator.binary.program import Platform

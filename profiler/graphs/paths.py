@@ -171,27 +171,46 @@ def _numbered(
     if known is not None and 0 < threshold < known.most:
         return None
     if known is not None and known.most < LIMIT and weights == survey(cfg).heuristic:
-        found, at = known.found, known.dag_edges
-        numbering = numbering_of(dag, *known.numbers())
-        inside, increments = found.in_tree[at].tolist(), found.increment[at].tolist()
-        potential = found.potential[known.vertices].tolist()
-    else:
-        n, m, reached = cfg.vertex_count, len(source), dag.dfs.topological
-        size = {k.VERTICES: n, k.EDGES: m, k.ENTRY: cfg.entry, k.EXIT: cfg.exit}
-        size |= {k.ROOT: root_in_tree, k.REACHED: len(reached), k.THRESHOLD: threshold}
-        made = call(
-            k.number_chords,
-            size | {k.OTHERS: len(first) - 1},
-            *(Reals(weights), source, target, cfg_edge, first, stands, reached),
-            *(n + 1, m, m, m, n, m, Reals(m), m, m, Reals(m), n, m, n + 1, n, n, 2 * m, n, m),
-        )
-        if 0 < threshold < made(0)[k.PATHS]:
-            return None
-        numbering = numbering_of(dag, *map(made, (8, 9, 12, 13)))
-        inside, potential, increments = map(made, (19, 24, 25))
-    in_tree, root_edge = tuple(map(bool, inside)), root if root_in_tree else None
-    tree = SpanningTree(cfg.vertex_count, source, target, in_tree, frozenset(), root_edge)
-    chords = ChordIncrements(tuple(increments), tuple(potential), potential[cfg.exit])
+        return _known_paths(dag)
+    n, m, reached = cfg.vertex_count, len(source), dag.dfs.topological
+    size = {k.VERTICES: n, k.EDGES: m, k.ENTRY: cfg.entry, k.EXIT: cfg.exit}
+    size |= {k.ROOT: root_in_tree, k.REACHED: len(reached), k.THRESHOLD: threshold}
+    made = call(
+        k.number_chords,
+        size | {k.OTHERS: len(first) - 1},
+        *(Reals(weights), source, target, cfg_edge, first, stands, reached),
+        *(n + 1, m, m, m, n, m, Reals(m), m, m, Reals(m), n, m, n + 1, n, n, 2 * m, n, m),
+    )
+    if 0 < threshold < made(0)[k.PATHS]:
+        return None
+    numbering = numbering_of(dag, *map(made, (8, 9, 12, 13)))
+    inside, potential, increments = map(made, (19, 24, 25))
+    return _with_chords(numbering, inside, potential, increments, root if root_in_tree else None)
+
+
+@remembers_recent
+def _known_paths(dag: Dag) -> NumberedPaths:
+    """Return the paths of a routine as they were numbered with those of its program."""
+    # The engine's segments and all schemes that weigh edges alike share them.
+    known = survey(dag.cfg).columns
+    found, at = known.found, known.dag_edges
+    inside, increments = found.in_tree[at].tolist(), found.increment[at].tolist()
+    potential = found.potential[known.vertices].tolist()
+    numbering, root = numbering_of(dag, *known.numbers()), (dag.cfg.exit, dag.cfg.entry)
+    return _with_chords(numbering, inside, potential, increments, root)
+
+
+def _with_chords(
+    numbering: PathNumbering,
+    inside: Iterable[int],
+    potential: Sequence[int],
+    increments: Iterable[int],
+    root: tuple[int, int] | None,
+) -> NumberedPaths:
+    dag = numbering.dag
+    source, target, in_tree = dag.columns.source, dag.columns.target, tuple(map(bool, inside))
+    tree = SpanningTree(dag.vertex_count, source, target, in_tree, frozenset(), root)
+    chords = ChordIncrements(tuple(increments), tuple(potential), potential[dag.cfg.exit])
     return NumberedPaths(dag, numbering, tree, chords)
 
 

@@ -24,8 +24,8 @@ from msgspec import Struct
 
 from simprof.profiler.code.pricing import RoutineCost, block_costs, part_cost
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.players import Stretch
 from simprof.profiler.engine.products import Products
+from simprof.profiler.engine.segments import Stretch
 from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph

@@ -16,13 +16,13 @@ from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from simprof.profiler.engine.lowering import Lowering
-from simprof.profiler.engine.players import Totals
 from simprof.profiler.engine.products import (
     CountedSegment,
     Products,
     RoutineProduct,
     SegmentReplay,
 )
+from simprof.profiler.engine.segments import Totals
 from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs import flow
@@ -37,6 +37,7 @@ from simprof.profiler.plan.decoders import (
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.request.errors import CountError
+from simprof.profiler.request.request import Setting
 from simprof.profiler.schemes.definition import own_table
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.simulator.binary.program import MachineKind
@@ -187,22 +188,22 @@ class Counters:
             paths.totals.add(stretch, end.count)
             paths.unfinished[path.block, path.registers, path.last] += end.count
 
-    def replay(self, schemes: Sequence[SchemeRun]) -> list[SchemeRun]:
+    def replay(self, schemes: Sequence[SchemeRun]) -> dict[Setting, set[int]]:
         """Derive the counters of schemes that no scheme of the run has the slots of, once.
 
-        Return those whose counters do not follow from the segments that were counted
-        (`SegmentReplay`).
+        Return the routines in which a scheme's counters do not follow from the segments that were
+        counted (`SegmentReplay`); schemes without such routines are left out.
         """
         products, self._products = self._products, None  # whose segments are large
         if products is None:
-            return list(schemes)
+            return {scheme.setting: set(self._events) for scheme in schemes}
         segments = products.segments()
-        follow = list(schemes)
+        left: dict[Setting, set[int]] = defaultdict(set)
         for routine, events in self._events.items():
             # A large program's segments and its plans under all schemes do not fit side by side.
             product = products.take(routine)
             counted = segments.pop(routine, [])
-            for scheme in tuple(follow):
+            for scheme in schemes:
                 plan = scheme.plan(routine)
                 if scheme.slot is None or plan is None or not plan.counts_paths:
                     continue
@@ -210,10 +211,10 @@ class Counters:
                 if product is not None and products.has_histories(routine):
                     paths = _replayed(products, product, counted, events, plan)
                 if paths is None:
-                    follow.remove(scheme)
+                    left[scheme.setting].add(routine)
                 else:
                     self._paths[routine, scheme.slot] = paths
-        return [scheme for scheme in schemes if scheme not in follow]
+        return left
 
     def __call__(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
         """Return what the counters of `scheme` for routine number `routine` hold."""

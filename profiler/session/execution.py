@@ -243,7 +243,7 @@ def make_lowering(
         return plan.weights if plan is not None and len(plan.weights) == len(cfg.edges) else None
 
     return Lowering(
-        [scheme.plan for scheme in counting],
+        [scheme.counted for scheme in counting],
         *graphs,
         weights,
         keep_history=keep_history,

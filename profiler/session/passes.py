@@ -13,13 +13,13 @@ Steps -> methods of `Runs`
 2. recover, plan, execute                                  `_execute`
 3. run again on better graphs; collect                     `_observed`
 4. schemes that waited for a profile, without another run  `_first_run`
-5. the others, in another run                              `_all`, `_together`
+5. what does not follow from it, in another run            `_all`, `_together`
 6. traces for the self-check                               `_write_trace`
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from functools import partial
@@ -209,19 +209,23 @@ class Runs:
             self.planners.of(settings)  # what is wrong with saved profiles shows before a whole run
             first, left = self._first_run(edge_counts)
             edge_counts = edge_counts or first.edge_counts
-            if not left:
+            if left is not None and not left:
                 return first
             self.reasons.append(Reason.PROFILE)
-            if left != settings and self._recovered is not None:
-                return _together(first, self._observed(left, edge_counts))
+            if left is not None and self._recovered is not None:
+                again = self._observed(tuple(left), edge_counts, counted=left)
+                return _together(first, again, left)
             del first  # which is large
         return self._observed(settings, edge_counts)
 
-    def _first_run(self, edge_counts: EdgeCounts | None) -> tuple[Observation, tuple[Setting, ...]]:
+    def _first_run(
+        self, edge_counts: EdgeCounts | None
+    ) -> tuple[Observation, Mapping[Setting, set[int]] | None]:
         """Run the schemes that need no profile; return the run as if all had been part of it.
 
-        Also return those whose counters do not follow from it, which have to be part of another
-        run: what they count depends on the order of segments, as what hash tables cost does.
+        Also return the routines in which a scheme's counters do not follow from it: what they hold
+        there depends on the order of segments, as what hash tables cost does. None: all schemes
+        have to be part of another run.
         """
         settings, planners = self.settings, self.planners
         free = [setting for setting in settings if not needs_first_run((setting,))]
@@ -230,7 +234,7 @@ class Runs:
             planners.path_counts = first.path_counts
         self._tell(Phase.PLANNING, instructions=first.result.instructions)
         if self.invocation.contexts is not None:
-            return first, settings  # only schemes that are part of a run are counted by context
+            return first, None  # only schemes that are part of a run are counted by context
         assert isinstance(first.counters, Counters)
         # those behind are of schemes that only judge others
         wanted = planners.of(settings, edge_counts or first.edge_counts)[: len(settings)]
@@ -243,10 +247,10 @@ class Runs:
             if planner.setting not in known
         ]
         known |= {scheme.setting: scheme for scheme in waiting}
-        left = tuple(scheme.setting for scheme in first.counters.replay(waiting))
-        if left and self._trace is not None:
-            left = settings  # all have to be part of the run that is traced
-        return replace(first, schemes=[known[planner.setting] for planner in wanted]), left
+        left = first.counters.replay(waiting)
+        schemes = [known[planner.setting] for planner in wanted]
+        # all have to be part of the run that is traced
+        return replace(first, schemes=schemes), None if left and self._trace is not None else left
 
     def _load(self) -> None:
         """Run a dynamically linked program, counting nothing: most code is in what it loads."""
@@ -272,6 +276,7 @@ class Runs:
         edge_counts: EdgeCounts | None = None,  # That guides some of the schemes
         *,
         guides: bool = False,  # Whether other schemes wait for what the run counts
+        counted: Mapping[Setting, set[int]] | None = None,  # As of `make_schemes`
     ) -> Observation:
         """Run a program under some schemes until its graphs lack nothing."""
         planners = self.planners.of(settings, edge_counts)
@@ -281,7 +286,7 @@ class Runs:
             # Where a program shows what its graphs lack piece by piece, each run lasts longer, so
             # that the last one need not be made on graphs that lack something.
             grace = None if is_last else GRACE << before
-            execution = self._execute(planners, grace, edge_counts, guides=guides)
+            execution = self._execute(planners, grace, edge_counts, guides=guides, counted=counted)
             result, had = execution.result, self.discoveries
             is_given_up = execution.given_up and result.reason == "budget"  # not from outside
             if not is_given_up:
@@ -309,6 +314,7 @@ class Runs:
         edge_counts: EdgeCounts | None = None,
         *,
         guides: bool = False,
+        counted: Mapping[Setting, set[int]] | None = None,
     ) -> ProgramExecution:
         """Recover, plan, execute."""
         self._tell(Phase.RECOVERING)
@@ -316,7 +322,7 @@ class Runs:
             recovered = self._recovered[1]
         else:
             recovered = self._recover()
-        schemes = make_schemes(Graphs(recovered, self.invocation.selection), planners)
+        schemes = make_schemes(Graphs(recovered, self.invocation.selection), planners, counted)
         run = partial(
             execute,
             partial(self._start, self.world.linked(self.discoveries)),
@@ -381,16 +387,18 @@ class Runs:
             raise Stopped(result.signal or SIGINT)
 
 
-def _together(first: Observation, again: Observation) -> Observation:
-    """Return a run whose schemes are, as far as they were part of it, those of a second one."""
+def _together(
+    first: Observation, again: Observation, left: Mapping[Setting, set[int]]
+) -> Observation:
+    """Return a run whose counters are those of a second one in the routines that were left."""
     later = {scheme.setting: scheme for scheme in again.schemes}
 
     def counters(scheme: SchemeRun, routine: int) -> RoutineCounters:
-        run = again if later.get(scheme.setting) is scheme else first
-        return run.counters(scheme, routine)
+        if routine in left.get(scheme.setting, ()):
+            return again.counters(later[scheme.setting], routine)
+        return first.counters(scheme, routine)
 
-    schemes = [later.get(scheme.setting, scheme) for scheme in first.schemes]
-    return replace(first, schemes=schemes, counters=counters)
+    return replace(first, counters=counters)
 
 
 def run_bare(world: World) -> tuple[RunResult, LoadedCode]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from itertools import count
 from pathlib import Path
@@ -238,12 +238,13 @@ class SchemeRun:
         slot: int | None,  # Its number among the schemes that count paths; None if it does not
         # Told of a graph whose plan is not needed any more
         forget: Callable[[ControlFlowGraph], None] | None = None,
+        counts: Container[int] | None = None,  # Routines whose counters the run keeps; None: all
     ) -> None:
         self.setting = setting
         self.slot = slot
         self._graphs = graphs
         self._make = make
-        self._forget = forget
+        self._forget, self._counts = forget, counts
         self._plans: dict[int, Plan | None] = {}
 
     @property
@@ -278,8 +279,16 @@ class SchemeRun:
         routine_plan = self.routine_plan(routine)
         return None if routine_plan is None else routine_plan.plan
 
+    def counted(self, routine: int) -> InstrumentationPlan | None:
+        """Return the same if the run keeps the routine's counters."""
+        return self.plan(routine) if self._counts is None or routine in self._counts else None
 
-def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]:
+
+def make_schemes(
+    graphs: Graphs,
+    planners: Sequence[Planner],
+    counted: Mapping[Setting, Container[int]] | None = None,  # See `SchemeRun`; None: everything
+) -> list[SchemeRun]:
     """Make the schemes of a run; those whose actions are executed get a slot each."""
     schemes: list[SchemeRun] = []
     slots = count()
@@ -287,5 +296,6 @@ def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]
         scheme = definition(planner.setting.mode)
         make = planner.make if scheme.instruments else None
         slot = next(slots) if scheme.executes else None
-        schemes.append(SchemeRun(planner.setting, graphs, make, slot, planner.forget))
+        counts = None if counted is None else counted.get(planner.setting, ())
+        schemes.append(SchemeRun(planner.setting, graphs, make, slot, planner.forget, counts))
     return schemes

@@ -9,14 +9,13 @@ import pytest
 from simprof.profiler.engine import kernels
 from simprof.profiler.engine.lowering import cost_words
 from simprof.profiler.engine.memory import EngineMemory
-from simprof.profiler.engine.players import Player
 from simprof.profiler.engine.products import (
     CountedSegment,
     Products,
     RoutineProduct,
     hash_operation,
 )
-from simprof.profiler.engine.segments import segment
+from simprof.profiler.engine.segments import Player, segment
 from simprof.profiler.plan.actions import (
     PathIncrement,
 )

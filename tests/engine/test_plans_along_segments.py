@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from simprof.profiler.engine.players import Player, Totals
+from simprof.profiler.engine.segments import Player, Totals
 from simprof.profiler.plan.actions import (
     Action,
     AddRegister,
