@@ -14,8 +14,9 @@ from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes import registry
 from tests.conftest import FIXTURES, ROOT
 
-# Rows of tables have the columns that the second page lists.
-PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("SEMANTICS.md", "EXPORTS.md"))
+# Rows of tables have the columns that the second page lists; the third one has options of modes.
+PAGES = ("SEMANTICS.md", "EXPORTS.md", "MODES.md")
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in PAGES)
 NAMED = {
     word for span in re.findall(r"`([^`\n]+)`", PAGE) for word in (span, span.rpartition(".")[2])
 }
