@@ -18,7 +18,7 @@ from typing import Any
 
 from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.lesson import Lesson, lesson
-from simprof.profiler.reports.html import lesson as lesson_page
+from simprof.profiler.reports.html.page import render_lessons
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import mode_options, registry
 from tests.support.browser import chromium, opened
@@ -162,7 +162,7 @@ def pictures(made: dict[str, Lesson]) -> Iterator[tuple[str, int, str]]:
     """Yield mode, step and picture, as the browser draws the page."""
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "page.html")
-        file.write_text(lesson_page.render(list(made.values())))
+        file.write_text(render_lessons(list(made.values())))
         with chromium() as browser:
             for number, mode in enumerate(made):
                 with opened(browser, file, f"#lesson-{number}") as page:

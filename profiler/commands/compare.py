@@ -80,9 +80,9 @@ def compare_command(
     extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
     extent |= {"refused": refused, "sort": chosen["sort"]}
     if chosen["html"] is not None:
-        from simprof.profiler.reports.html import comparison as page
+        from simprof.profiler.reports.html.summary import render_comparison
 
-        outputs.write_text(page.render(rows, refused), chosen["html"])
+        outputs.write_text(render_comparison(rows, refused), chosen["html"])
     text = partial(comparison_report.render_text, *about, **extent)
     printed = chosen["replay"] is None
     outputs.write_report(text, chosen["report"], chosen["quiet"], after_output=printed)

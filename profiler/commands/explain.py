@@ -116,9 +116,9 @@ def explain_command(
             )
             answers.append(analyse_file(file, wanted))
     if html is not None:
-        from simprof.profiler.reports.html import lesson as lesson_page
+        from simprof.profiler.reports.html import page
 
-        outputs.write_text(lesson_page.render(list(map(lesson, answers))), html)
+        outputs.write_text(page.render_lessons(list(map(lesson, answers))), html)
     if json_file is not None:
         outputs.write_text(graph_run.render_json(answers), json_file)
     if not shows_text:

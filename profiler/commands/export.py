@@ -59,8 +59,7 @@ def export_command(
     """Write PROFILE, saved by `simprof run -o`, for other tools to open."""
     outputs.check_outputs(output, inputs=(profile, elf))
     from simprof.profiler.commands.progress import phase_bar
-    from simprof.profiler.exports.formats import export, find, notes, select
-    from simprof.profiler.exports.source import ExportSource
+    from simprof.profiler.exports.formats import ExportSource, export, find, notes, select
     from simprof.profiler.profiles import storage
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.profiles.program_files import SourceFiles

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource
 from simprof.profiler.profiles.calls import CallArc, CallGraph, call_graph
 from simprof.profiler.profiles.code_counts import CodeCounts, code_counts
 from simprof.profiler.profiles.documents import OWN_VERSION

@@ -28,7 +28,7 @@ from functools import lru_cache
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind, VertexName
 from simprof.profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
 from simprof.profiler.profiles.profile import (

@@ -13,6 +13,14 @@ gcov
     gcov's own files are. A line has one entry, also where it is part of several functions (inlined
     ones). Columns are not known and are 0; nothing is told of exceptions and of calls.
     `simprof_code` is none of gcov's words: how a line's code lies.
+TSIM
+    Coverage of machine code in the format of that simulator, which RTEMS's `covoar` reads. For each
+    word of code a field of bits: bit 0, the word was executed; bits 1 and 2, it was written and
+    read as data, which profiles do not know; bit 3, a branch in it was taken; bit 4, it was not
+    taken (TSIM's manual, as quoted on the list devel@rtems.org, 17 May 2019). A line of text holds
+    the address of its first word, a colon, and the fields of 32 words, all in hexadecimal digits;
+    `covoar` (`CoverageReaderTSIM`) reads them so. Only lines with code of routines that were
+    entered are there: others were not executed. Only conditional branches have bits 3 and 4.
 """
 
 from __future__ import annotations
@@ -31,10 +39,12 @@ from simprof.profiler.exports.coverage import (
     arms_of,
     coverage,
 )
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource
+from simprof.profiler.profiles.code_counts import code_counts
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.display import readable, visible
 from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.errors import UsageError
 
 HEADER = (
     "<?xml version='1.0' encoding='UTF-8'?>\n"
@@ -237,3 +247,30 @@ def _line(number: int, line: LineCoverage) -> dict[str, object]:
     if line.function is not None:
         result["function_name"] = line.function
     return result
+
+
+EXECUTED, TAKEN, NOT_TAKEN = 0x01, 0x08, 0x10
+TSIM_LINE = 128  # Bytes: 32 words
+TSIM_END = 1 << 32
+
+
+def write_tsim(source: ExportSource) -> bytes:
+    """Return a coverage file; UsageError if there is code beyond 4 GB, which has no address."""
+    fields: dict[int, int] = defaultdict(int)
+    for routine in source.measurement.routines:
+        counts = code_counts(routine)
+        for address, executions in counts.executions.items():
+            fields[address] |= EXECUTED if executions else 0
+        for address, branch in counts.branches.items():
+            fields[address] |= TAKEN if branch.taken else 0
+            fields[address] |= NOT_TAKEN if branch.not_taken else 0
+    if fields and max(fields) >= TSIM_END:
+        raise UsageError(
+            f"--format tsim has 32-bit addresses, and there is code at {max(fields):#x}"
+        )
+    starts = sorted({address - address % TSIM_LINE for address in fields})
+    lines = []
+    for start in starts:
+        words = (f"{fields.get(address, 0):x}" for address in range(start, start + TSIM_LINE, 4))
+        lines.append(f"{start:08x} : {' '.join(words)}\n")
+    return "".join(lines).encode()

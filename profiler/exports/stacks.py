@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource
 from simprof.profiler.profiles.calls import CallTree, without_sites
 from simprof.profiler.profiles.code_counts import CodeCounts
 from simprof.profiler.profiles.documents import OWN_VERSION

@@ -10,7 +10,7 @@ import io
 from types import ModuleType
 from typing import Any
 
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource
 from simprof.profiler.profiles import csv_text
 from simprof.profiler.profiles.codec import big_integers
 from simprof.profiler.profiles.tables import DEFAULT, ColumnKind, DataColumn, ProfileTable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.session.session import run_program
 

@@ -16,8 +16,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from simprof.profiler import cli
 from simprof.profiler.exports import stacks
-from simprof.profiler.exports.formats import export, find
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource, export, find
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.calls import CalledRoutine, CallTree, RoutineCalls, call_graph
 from simprof.profiler.profiles.code_counts import code_counts

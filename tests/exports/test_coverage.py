@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from simprof.profiler import cli
 from simprof.profiler.exports import coverage as coverage_module
 from simprof.profiler.exports.coverage import coverage
-from simprof.profiler.exports.formats import export, find, notes
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource, export, find, notes
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles

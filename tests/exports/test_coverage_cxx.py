@@ -11,7 +11,7 @@ import pytest
 from simprof.profiler.experiments.suites.sources import fetched_archive, unpack
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.exports.coverage import coverage
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource
 from tests.conftest import ROOT
 from tests.support.coverage import exported, lines_of, read_back, written
 from tests.support.turns import turns

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from simprof.profiler.exports.formats import export, find
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource, export, find
 from simprof.profiler.profiles.profile import EdgeCount, RunMeasurement
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement

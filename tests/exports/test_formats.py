@@ -12,8 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler import cli
-from simprof.profiler.exports.formats import FORMATS, FormatNeed, export, find
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import FORMATS, ExportSource, FormatNeed, export, find
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.profile import ProgramInfo, RunMeasurement
 from simprof.simulator.errors import UsageError

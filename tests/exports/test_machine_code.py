@@ -12,8 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler import cli
-from simprof.profiler.exports.formats import export, find
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource, export, find
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.interchange import from_networkx
 from simprof.profiler.profiles import storage

@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.exports.formats import export, find
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource, export, find
 from simprof.profiler.profiles import tables
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.tables import ColumnKind

@@ -12,8 +12,7 @@ from typing import Any
 
 from lxml import etree
 
-from simprof.profiler.exports.formats import find
-from simprof.profiler.exports.source import ExportSource
+from simprof.profiler.exports.formats import ExportSource, find
 from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.request.request import GuestOptions, RunRequest, Selection
 from simprof.profiler.session.session import run_program

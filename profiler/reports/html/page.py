@@ -21,6 +21,9 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from simprof.profiler.graphfiles.lesson import Lesson
+from simprof.profiler.profiles.codec import encode
+from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.reports.display import digits, group_digits, percent
 
 LARGEST_NUMBER = 2**53 - 1  # Scripts know integers exactly up to here; larger ones become text.
@@ -92,3 +95,18 @@ def _plain(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return value
+
+
+LESSON_SCRIPTS = ("vendor/dagre.min.js", "assets/core.js", "assets/lesson.js")
+
+
+def render_lessons(lessons: Sequence[Lesson]) -> str:
+    """Return lessons as a page: a picture a step; one of several lessons is shown at a time."""
+    return render(
+        "lesson.html",
+        LESSON_SCRIPTS,
+        title=", ".join(dict.fromkeys(lesson.title for lesson in lessons)),
+        lessons=lessons,
+        data=packed([encode(lesson) for lesson in lessons]),
+        version=OWN_VERSION,
+    )

@@ -23,7 +23,6 @@ from simprof.profiler.reports.call_tree import tree_rows
 from simprof.profiler.reports.display import ShortNames, plural, visible
 from simprof.profiler.reports.hot_tables import HELPER_MARK, HELPER_NOTE
 from simprof.profiler.reports.html import page
-from simprof.profiler.reports.html.comparison import NOTE
 from simprof.profiler.reports.html.frontier import frontier, points
 from simprof.profiler.reports.html.routines import (
     ReportRun,
@@ -34,7 +33,7 @@ from simprof.profiler.reports.html.routines import (
     path_name,
     rows,
 )
-from simprof.profiler.reports.html.summary import summaries
+from simprof.profiler.reports.html.summary import NOTE, summaries
 from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.memory import BinaryMemory
