@@ -18,7 +18,9 @@ from tests.conftest import FIXTURES, ROOT
 PAGES = ("SEMANTICS.md", "EXPORTS.md", "MODES.md")
 PAGE = "".join((ROOT / "docs" / name).read_text() for name in PAGES)
 NAMED = {
-    word for span in re.findall(r"`([^`\n]+)`", PAGE) for word in (span, span.rpartition(".")[2])
+    word
+    for span in re.findall(r"`([^`\n]+)`", PAGE)
+    for word in (span, span.rpartition(".")[2], span.partition("=")[0])
 }
 LOOPS = str(FIXTURES / "bin" / "v9" / "loops.elf")
 GRAPH = {
