@@ -19,7 +19,7 @@ from simprof.profiler.experiments.tables.averages import (
     spearman,
     with_averages,
 )
-from simprof.profiler.experiments.tables.catalogue import TABLES
+from simprof.profiler.experiments.tables.results import TABLES
 from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
 from simprof.profiler.experiments.tables.table import (
     Form,

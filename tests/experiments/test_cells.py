@@ -10,18 +10,19 @@ from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import CounterSpace, ProgramContexts, generate
 from simprof.profiler.code.places import LayoutRule
-from simprof.profiler.experiments.cells import provenance
+from simprof.profiler.experiments.cells import cells as cells_module
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
     CellKind,
     CellResult,
     Job,
+    Keys,
     plan_cell,
+    row_key,
 )
 from simprof.profiler.experiments.cells.measure import find_jumps
 from simprof.profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
-from simprof.profiler.experiments.cells.provenance import Keys, row_key
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import combinations, parse, parse_options, setting
 from simprof.profiler.experiments.suites.suite import Input
@@ -537,10 +538,10 @@ def test_keys_change_with_everything_that_decides_the_result(
         seen.append(key(other))
     (moved / "file").write_text("b")
     seen.append(key(job))
-    made = provenance.versions()
+    made = cells_module.versions()
     for change in ({"engine": "other"}, {"cost_model": "other"}, {"simprof": "other"}):
         changed = replace(made, **change)
-        monkeypatch.setattr(provenance, "versions", lambda changed=changed: changed)
+        monkeypatch.setattr(cells_module, "versions", lambda changed=changed: changed)
         seen.append(key(job))
     assert len(set(seen)) == len(seen)
 

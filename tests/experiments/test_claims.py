@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.experiments.suites.sources import suites_directory
-from simprof.profiler.experiments.tables.catalogue import TABLES as OF_PAPERS
 from simprof.profiler.experiments.tables.claims import (
     NO_GROUPS,
     Rule,
@@ -37,6 +36,7 @@ from simprof.profiler.experiments.tables.conditions import (
     read,
 )
 from simprof.profiler.experiments.tables.others import GCOV_ARCS
+from simprof.profiler.experiments.tables.results import TABLES as OF_PAPERS
 from simprof.profiler.experiments.tables.spec import TableSpec
 from simprof.profiler.experiments.tables.table import (
     FEWEST,

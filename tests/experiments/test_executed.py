@@ -22,10 +22,10 @@ from simprof.profiler.experiments.cells.cells import (
     CellKind,
     CellResult,
     Job,
+    Keys,
     failure,
 )
 from simprof.profiler.experiments.cells.executed import CAUSES, way
-from simprof.profiler.experiments.cells.provenance import Keys
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
@@ -38,8 +38,7 @@ from simprof.profiler.experiments.cells.sweep import (
     sweep,
 )
 from simprof.profiler.experiments.suites.suite_file import load_suite
-from simprof.profiler.experiments.tables.catalogue import TABLES, tables
-from simprof.profiler.experiments.tables.results import run_tables, stored_tables
+from simprof.profiler.experiments.tables.results import TABLES, run_tables, stored_tables, tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
 from simprof.profiler.experiments.tables.table import ReportTable, TableRow
 from simprof.profiler.rewriting import modes, qemu

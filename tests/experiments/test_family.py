@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from simprof.profiler.experiments.cells.cells import Cell, CellResult, failure
-from simprof.profiler.experiments.tables.catalogue import tables
-from simprof.profiler.experiments.tables.family import PUBLISHED, family
+from simprof.profiler.experiments.tables.others import PUBLISHED, family
+from simprof.profiler.experiments.tables.results import tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
 from simprof.profiler.experiments.tables.table import ReportTable, Value
 from simprof.profiler.profiles.measures import Quality

@@ -29,8 +29,8 @@ from simprof.profiler.experiments.suites.suite import (
     parse_build,
 )
 from simprof.profiler.experiments.suites.suite_file import load_suite
-from simprof.profiler.experiments.tables.catalogue import TABLES, tables
 from simprof.profiler.experiments.tables.others import BEFORE_AND_AFTER, GCOV_ARCS
+from simprof.profiler.experiments.tables.results import TABLES, tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
 from simprof.profiler.experiments.tables.table import ReportTable
 from simprof.profiler.plan.plan import CounterTable

@@ -11,8 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.cli import run
-from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult, Job
-from simprof.profiler.experiments.cells.provenance import Keys, row_key
+from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult, Job, Keys, row_key
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import parse
 from simprof.profiler.experiments.cells.sweep import suite_order

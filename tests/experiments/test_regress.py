@@ -26,15 +26,6 @@ from simprof.profiler.experiments.regress.causes import (
     place_text,
     plan_text,
 )
-from simprof.profiler.experiments.regress.compare import (
-    Ceiling,
-    Check,
-    CheckLimits,
-    Limit,
-    RunCheck,
-    SettingCheck,
-    compare_runs,
-)
 from simprof.profiler.experiments.regress.file import (
     Baseline,
     BaselineRoutine,
@@ -42,7 +33,17 @@ from simprof.profiler.experiments.regress.file import (
     SettingResult,
 )
 from simprof.profiler.experiments.regress.measure import Target, file_targets, suite_targets
-from simprof.profiler.experiments.regress.regress import check, record
+from simprof.profiler.experiments.regress.regress import (
+    Ceiling,
+    Check,
+    CheckLimits,
+    Limit,
+    RunCheck,
+    SettingCheck,
+    check,
+    compare_runs,
+    record,
+)
 from simprof.profiler.experiments.reports import regress as reports
 from simprof.profiler.experiments.suites.suite import NO_INPUT
 from simprof.profiler.graphs.loops import depth_first

@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
-from simprof.profiler.experiments.cells.provenance import missing_key
+from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job, missing_key
 from simprof.profiler.experiments.cells.settings import combinations, parse
 from simprof.profiler.experiments.cells.store import Store, all_options, options
 from simprof.profiler.experiments.reports.suites import render_sweep

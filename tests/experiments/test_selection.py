@@ -15,8 +15,7 @@ from simprof.profiler.experiments.cells.settings import parse, selecting, settin
 from simprof.profiler.experiments.cells.sweep import obtain
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
-from simprof.profiler.experiments.tables.catalogue import TABLES
-from simprof.profiler.experiments.tables.results import run_tables
+from simprof.profiler.experiments.tables.results import TABLES, run_tables
 from simprof.profiler.experiments.tables.spec import View
 from simprof.profiler.request import library_sources
 from simprof.profiler.request.request import GuestOptions, RunRequest, Selection

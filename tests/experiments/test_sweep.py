@@ -254,7 +254,7 @@ def test_a_parcel_needs_none_of_the_senders_files(fixture_elf: Find, tmp_path: P
     parcel = pack((job,))
     here.rename(tmp_path / "gone")
     assert parcel.files[here / "root" / "deep" / "data"] == b"data"
-    from simprof.profiler.experiments.cells.provenance import engine_digest
+    from simprof.profiler.experiments.cells.cells import engine_digest
 
     assert run_parcel(parcel, engine_digest()) == direct
     assert direct[0].error is None
@@ -569,14 +569,14 @@ def test_two_sweeps_do_not_write_to_one_file(order: JobOrder, tmp_path: Path) ->
 def test_results_of_another_simprof_are_not_taken_for_ones_own(
     order: JobOrder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from simprof.profiler.experiments.cells import provenance
+    from simprof.profiler.experiments.cells import cells as cells_module
 
     one = JobOrder(order.jobs[:1])
     path = tmp_path / "sweep.db"
     sweep(one, path, run_here)
-    made = provenance.versions()
+    made = cells_module.versions()
     newer = replace(made, cost_model="2-feedfeedfeed")
-    monkeypatch.setattr(provenance, "versions", lambda: newer)
+    monkeypatch.setattr(cells_module, "versions", lambda: newer)
     assert sweep(one, path, run_here).reused == 0
     with Store(path, create=False) as store:
         assert store.latest() == newer

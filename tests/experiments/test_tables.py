@@ -45,9 +45,15 @@ from simprof.profiler.experiments.reports.tables import shown
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.averages import beside
-from simprof.profiler.experiments.tables.catalogue import TABLES, find, tables
 from simprof.profiler.experiments.tables.kiter import RUNTIME
-from simprof.profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
+from simprof.profiler.experiments.tables.results import (
+    NO_SUITE,
+    TABLES,
+    find,
+    run_tables,
+    stored_tables,
+    tables,
+)
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import (
     EXECUTED,

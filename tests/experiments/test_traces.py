@@ -10,7 +10,7 @@ import pytest
 from simprof.profiler.experiments.cells import executed
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.tables.expressions import Found
-from simprof.profiler.experiments.tables.traces import NET, TRACES
+from simprof.profiler.experiments.tables.later import NET, TRACES
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.trace.net import DELAYS
 

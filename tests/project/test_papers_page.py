@@ -10,7 +10,7 @@ import click
 import pytest
 
 from simprof.profiler.commands.group import simprof
-from simprof.profiler.experiments.tables.catalogue import TABLES
+from simprof.profiler.experiments.tables.results import TABLES
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes.mode_options import read

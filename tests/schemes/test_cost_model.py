@@ -29,7 +29,7 @@ WITH_CODE = {*OWN} - {"edges"}
 TRACES = {"witness", "bits", "bytes", "block-trace"}
 PRINT = """
 import json
-from simprof.profiler.experiments.cells.provenance import engine_digest
+from simprof.profiler.experiments.cells.cells import engine_digest
 from simprof.profiler.schemes import cost_model, registry
 versions = {mode: cost_model.cost_version(mode) for mode in registry.modes()}
 versions["all"] = cost_model.own_cost_version()

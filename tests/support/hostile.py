@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
-from simprof.profiler.experiments.regress.compare import Check, MetricChange, RunCheck, SettingCheck
 from simprof.profiler.experiments.regress.file import Baseline
+from simprof.profiler.experiments.regress.regress import Check, MetricChange, RunCheck, SettingCheck
 from simprof.profiler.experiments.reports import regress as regress_reports
 from simprof.profiler.experiments.reports import suites as suite_reports
 from simprof.profiler.experiments.reports.tables import render_text as render_tables

@@ -69,7 +69,7 @@ def _guide(path: Path) -> Hashable:
 def read_baseline(data: bytes, where: Path) -> Hashable:
     """Read a baseline, write it again, and compare it with a good one."""
     from simprof.profiler.experiments.regress import file
-    from simprof.profiler.experiments.regress.compare import CheckLimits, compare_runs
+    from simprof.profiler.experiments.regress.regress import CheckLimits, compare_runs
 
     path = where / "baseline"
     path.write_bytes(data)

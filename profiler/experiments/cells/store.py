@@ -32,8 +32,9 @@ from simprof.profiler.experiments.cells.cells import (
     Job,
     RunFiles,
     Timing,
+    Versions,
+    row_key,
 )
-from simprof.profiler.experiments.cells.provenance import Versions, row_key
 from simprof.profiler.experiments.cells.settings import (
     CellSetting,
     option_words,
@@ -237,7 +238,7 @@ class Store:
             self._connection.executemany(f"INSERT OR IGNORE INTO cells VALUES ({places})", rows)
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Remove rows by their keys (`provenance.row_key`), so that they are made again."""
+        """Remove rows by their keys (`cells.row_key`), so that they are made again."""
         with self._transaction():
             for key in keys:
                 self._connection.execute("DELETE FROM cells WHERE key = ?", (key,))

@@ -24,11 +24,13 @@ from simprof.profiler.experiments.cells.cells import (
     CellKind,
     CellResult,
     Job,
+    Keys,
     RunFiles,
     failure,
+    missing_key,
     plan_cell,
+    row_key,
 )
-from simprof.profiler.experiments.cells.provenance import Keys, missing_key, row_key
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.settings import (
     CellSetting,

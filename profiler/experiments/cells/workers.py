@@ -22,8 +22,13 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.cells.cells import CellResult, Job, failure
-from simprof.profiler.experiments.cells.provenance import engine_digest, versions
+from simprof.profiler.experiments.cells.cells import (
+    CellResult,
+    Job,
+    engine_digest,
+    failure,
+    versions,
+)
 from simprof.profiler.experiments.cells.run import JobGroup, peak_memory, run_group
 from simprof.profiler.experiments.suites.suite import Input
 from simprof.profiler.profiles.scratch import scratch_directory

@@ -35,9 +35,14 @@ from simprof.profiler.schemes.mode_options import ModeSetting, read
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.compare import Ceiling, Check, CheckLimits, Limit
     from simprof.profiler.experiments.regress.measure import Failures, Target
-    from simprof.profiler.experiments.regress.regress import BaselineRecording
+    from simprof.profiler.experiments.regress.regress import (
+        BaselineRecording,
+        Ceiling,
+        Check,
+        CheckLimits,
+        Limit,
+    )
     from simprof.profiler.request.request import ProgressCallback
 
 DEFAULT_MODES = ("pp", "qpt2", "tpp")
@@ -215,7 +220,7 @@ def percent_limit(value: str | Limit) -> Limit:
     """Return the limit that METRIC=[+]PCT says."""
     if not isinstance(value, str):
         return value
-    from simprof.profiler.experiments.regress.compare import Limit
+    from simprof.profiler.experiments.regress.regress import Limit
 
     pattern, equals, text = value.rpartition("=")
     number = _fraction(text.removesuffix("%").removeprefix("+"))
@@ -228,7 +233,7 @@ def ceiling(value: str | Ceiling) -> Ceiling:
     """Return the ceiling that METRIC=VALUE says."""
     if not isinstance(value, str):
         return value
-    from simprof.profiler.experiments.regress.compare import Ceiling
+    from simprof.profiler.experiments.regress.regress import Ceiling
 
     pattern, equals, text = value.rpartition("=")
     number = _fraction(text.removesuffix("%"))
@@ -248,7 +253,7 @@ def tolerance(value: str | Limit) -> Limit:
     """Return the limit of all metrics that PCT or +PCT says."""
     if not isinstance(value, str):
         return value
-    from simprof.profiler.experiments.regress.compare import Limit
+    from simprof.profiler.experiments.regress.regress import Limit
 
     number = _fraction(value.removesuffix("%").removeprefix("+"))
     if number is None or number < 0:
@@ -331,7 +336,7 @@ def check_command(
         # what an earlier check wrote would be taken for this one's if this one fails
         if output is not None and output != outputs.STANDARD_STREAM and output.is_file():
             output.resolve().unlink()
-    from simprof.profiler.experiments.regress.compare import CheckLimits
+    from simprof.profiler.experiments.regress.regress import CheckLimits
 
     # limits without a tolerance say what matters: nothing else is judged
     is_exact = tolerance is None and not limits and not ceilings
@@ -377,8 +382,8 @@ def update_command(baseline: Path, **chosen: Any) -> int:
     Programs, inputs, modes and options stay as they were recorded. Where a program cannot be run,
     nothing is written.
     """
-    from simprof.profiler.experiments.regress.compare import CheckLimits
     from simprof.profiler.experiments.regress.file import save
+    from simprof.profiler.experiments.regress.regress import CheckLimits
     from simprof.profiler.experiments.reports.regress import render_text
 
     outputs.check_outputs(baseline)

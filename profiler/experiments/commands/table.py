@@ -28,7 +28,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 
 
 def _names() -> Iterable[str]:
-    from simprof.profiler.experiments.tables.catalogue import tables
+    from simprof.profiler.experiments.tables.results import tables
 
     return tables()
 
@@ -110,7 +110,7 @@ def table_command(
     draws from it. Costs are simulated instructions. A program that fails has a row that says so;
     then the exit status is 1.
     """
-    from simprof.profiler.experiments.tables.catalogue import tables
+    from simprof.profiler.experiments.tables.results import tables
 
     if listed:
         from simprof.profiler.experiments.reports.tables import render_names
@@ -143,7 +143,7 @@ def table_command(
 
 def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
     """Return the tables that are named; with `--all` those of papers, and then these."""
-    from simprof.profiler.experiments.tables.catalogue import TABLES, find
+    from simprof.profiler.experiments.tables.results import TABLES, find
 
     named = find(names)
     if everything:

@@ -34,7 +34,7 @@ from simprof.profiler.schemes.cost_model import this_simprof
 
 if TYPE_CHECKING:
     from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
-    from simprof.profiler.experiments.regress.compare import (
+    from simprof.profiler.experiments.regress.regress import (
         Check,
         MetricChange,
         RunCheck,

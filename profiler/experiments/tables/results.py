@@ -1,24 +1,61 @@
-"""Tables of a suite: which cells are needed, where their results come from, what they rest on."""
+"""Tables of a suite: which there are, which cells they need, where results
+come from, what they rest on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
-from simprof.profiler.experiments.cells.provenance import Versions, versions
+from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult, Versions, versions
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import FILE_BUILD, obtain
 from simprof.profiler.experiments.suites.suite import Suite
 from simprof.profiler.experiments.suites.suite_file import load_suite
+from simprof.profiler.experiments.tables import bl94, epp, kiter, later, others, tpp, tpp_text
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, TableSpec, View, make
 from simprof.profiler.experiments.tables.table import Form
+from simprof.profiler.request.likeness import unknown
 from simprof.profiler.request.request import ALL_ROUTINES, ProgressCallback
 from simprof.simulator.errors import UsageError
+
+_PAPERS = (epp, tpp, tpp_text, bl94, kiter)
+_ALL = (*chain.from_iterable(each.TABLES for each in _PAPERS), others.CS6120)
+# Those of papers, by name.
+TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in _ALL})
+
+
+def tables() -> Mapping[str, TableSpec]:
+    """Return all tables by name: those of papers, then others."""
+    more = (
+        others.overheads(),
+        others.family(),
+        others.GCOV_ARCS,
+        others.REWRITING_COSTS,
+        others.TIMES,
+        *later.TABLES,
+    )
+    return {**TABLES, **{spec.name: spec for spec in more}}
+
+
+def find(names: Iterable[str]) -> tuple[TableSpec, ...]:
+    """Return tables by their names, each once; raises UsageError if there is no such table."""
+    known = tables()
+    chosen = {}
+    for name in names:
+        if name not in known:
+            raise UsageError(unknown("table", name, known))
+        chosen[name] = known[name]
+    return tuple(chosen.values())
+
+
+# -- tables of a suite, run now or of a results file -----------------------------------------------
 
 NO_SUITE = "(none)"  # What programs of a sweep that belong to no suite go under
 

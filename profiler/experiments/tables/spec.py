@@ -425,7 +425,7 @@ class TableReport(Struct, frozen=True):
     suite: str
     title: str
     view: View
-    # simprof, engine, cost_model: What made the results (see `provenance.Versions`).
+    # simprof, engine, cost_model: What made the results (see `cells.Versions`).
     simprof: str
     engine: str
     cost_model: str
