@@ -264,7 +264,7 @@ class Comparison(Struct, frozen=True):
             rows.append((name, *costs, guide or "", _number(price), *shares))
         columns = (
             *("mode", "added", "overhead", "increments", "counter bytes", "code bytes"),
-            *("guided by", "and to collect that", "attributed", "accuracy", "coverage"),
+            *("guide", "guide cost", "AoDF", "accuracy", "coverage"),
         )
         first = next(iter(self.measurements.values()), None)
         if first is None:

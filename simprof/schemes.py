@@ -94,7 +94,7 @@ Run-time routines
 Decoder and reading
     `Plan.read` makes a `Reading` of `RoutineCounters` (`UnfinishedPath` among them). Its other
     members have defaults, and plans of schemes that count paths, are guided by a profile or write
-    a trace override those of their kind: `PathNames` says what telling paths apart takes, a
+    a trace override those of their kind: `PathNames` says what distinguishing paths takes, a
     `LoopLimit` that the paths of a loop are shorter than asked for.
 Explanation
     What a plan was made from, for `static` of `simprof explain`: `describe_acyclic`,

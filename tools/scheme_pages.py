@@ -31,19 +31,18 @@ OPTIONS: dict[str, dict[str, bool]] = {"tpp": {"cold_always": True}, "pref": {"e
 """What modes are shown with beside the defaults: tpp leaves cold edges out where that saves a hash
 table, and pref changes only routines that have one, and no graph for a blackboard does."""
 
-USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = {
+USES: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     "tpp": (
-        "What it is for",
         "On figure.json all counters are in an array, and `cold-always` asks for what tpp would "
         "not do there: it saves six counters and pays for the test of poison at every count. "
-        "Executions of a cold edge are counted together (*lost*). On two more graphs tpp does what "
-        "it is for. In [ifs.json](ifs.json) 13 ifs follow each other, three of which "
+        "Executions of a cold edge are counted together (*lost*). On two more graphs tpp saves. "
+        "In [ifs.json](ifs.json) 13 ifs follow each other, three of which "
         "hardly ever hold. `pp` has more paths than an array takes and counts in a hash table; "
         "without the cold edges few enough are left for an array. In [loop.json](loop.json) a loop "
         "is entered rarely and iterates often. Disconnected from what is around it, it has paths "
         "with an edge of their own each: all are obvious, and nothing is left to count. `qpt2` "
         "shows what the edge profile costs that guides tpp.",
-        ("paths told apart", "counters", "added", "lost"),
+        ("distinct paths", "counters", "added", "lost"),
         {
             "figure.json": ("pp", "tpp", "tpp:cold-always", "qpt2"),
             "ifs.json": ("pp", "tpp", "qpt2"),
@@ -51,13 +50,12 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         },
     ),
     "ppp": (
-        "Parts",
         "Edges that few paths take are cold whatever their source does, and nothing tests for "
         "poison: it counts behind the counters of paths. With `tested` counts test, as under tpp. "
         "With `global-cold=15` more edges are cold, the back edge among them, and code moves past "
         "them: a path over a cold edge may be counted as a hot one, which `no-pushing` avoids. "
         "With `skip=30` the edge profile determines enough of the paths for no code at all.",
-        ("paths told apart", "counters", "added", "lost"),
+        ("distinct paths", "counters", "added", "lost"),
         {
             "figure.json": (
                 *("pp", "tpp:cold-always", "ppp", "ppp:tested", "ppp:numbering=edges"),
@@ -66,29 +64,26 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         },
     ),
     "pref": (
-        "What it is for",
         "On figure.json `pp` needs no hash table, and `pref` only pays for tags: `everywhere` asks "
         "for what it would not do there. In [ifs.json](ifs.json) 13 ifs follow each other. `pp` "
         "has more paths than an array takes and counts in a hash table; of these the runs execute "
         "few, which have an array. With `least=20` the rare ones are not interesting, and counted "
         "together (*lost*), or with `fall-back` in a hash table.",
-        ("paths told apart", "counters", "added", "lost"),
+        ("distinct paths", "counters", "added", "lost"),
         {
             "figure.json": ("pp", "pref", "pref:everywhere"),
             "ifs.json": ("pp", "pref", "pref:least=20", "pref:least=20:fall-back"),
         },
     ),
     "kiter": (
-        "What it is for",
-        "A path of `pp` ends where an iteration does, so that nothing tells which came after "
-        "which. In [alternating.json](alternating.json) the iterations of a loop take C and D in "
-        "turns, in [grouped.json](grouped.json) first C twice, then D twice. Every edge and every "
+        "A path of `pp` ends where an iteration does: the order of iterations is lost. In "
+        "[alternating.json](alternating.json) the iterations of a loop take C and D in turns, in "
+        "[grouped.json](grouped.json) first C twice, then D twice. Every edge and every "
         "acyclic path is executed as often in both; only paths over two iterations differ.",
         ("added", "paths executed"),
         {"alternating.json": ("pp", "kiter"), "grouped.json": ("pp", "kiter")},
     ),
     "sampled": (
-        "What it is for",
         "One of so many paths is counted. With `interval=1` all are; with 7 the shares of frequent "
         "paths are about right, and rare ones are missing. `duplicated` samples the same paths in "
         "a second copy of the routine: the first has checks alone, which this page's graph has "
@@ -102,24 +97,21 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         },
     ),
     "kblpp": (
-        "What it is for",
-        "As `kiter`, it tells [alternating.json](alternating.json) from "
+        "As `kiter`, it distinguishes [alternating.json](alternating.json) and "
         "[grouped.json](grouped.json), whose edges and acyclic paths are executed equally often. "
         "With larger k it counts longer sequences, and the shorter ones still.",
-        ("paths told apart", "added", "paths executed"),
+        ("distinct paths", "added", "paths executed"),
         {"alternating.json": ("kiter", "kblpp"), "grouped.json": ("kiter", "kblpp", "kblpp:k=4")},
     ),
     "witness": (
-        "What it is for",
-        "All of these traces tell every block that was executed, in order. `bits` and `bytes` "
-        "write at each predicate, `block-trace` at each block. `witness` needs no token where the "
-        "way can lead nowhere else before the next one, so that it adds least; its tokens have a "
-        "byte each, or as many bits as tell the ways apart.",
+        "All of these traces show every executed block, in order. `bits` and `bytes` write at each "
+        "predicate, `block-trace` at each block. `witness` needs no token where only one path "
+        "leads to the next one, so that it adds least; its tokens have a byte each, or as few bits "
+        "as distinguish the paths.",
         ("added", "bits of the trace", "bits at least"),
         {"figure.json": ("witness", "bits", "bytes", "block-trace")},
     ),
     "wpp": (
-        "What it is for",
         "`pp` counts the same paths where none ends at a call; `wpp` writes them one after the "
         "other, so that their order is known, too. That takes more bits than `witness`, `bits` and "
         "`pap`, which write where control decides and not what became of it. It is for what comes "
@@ -128,7 +120,7 @@ USES: dict[str, tuple[str, str, tuple[str, ...], dict[str, tuple[str, ...]]]] = 
         {"figure.json": ("wpp", "witness", "bits", "pap", "pp")},
     ),
 }
-"""By mode: a title, prose, and what a table at the page's end compares: columns, graphs, modes."""
+"""By mode: prose, and what the table *Comparison* at the page's end has: columns, graphs, modes."""
 
 STYLE = """
 rect.back { fill: #fff } text { text-anchor: middle; fill: #1d232b; paint-order: stroke;
@@ -185,20 +177,25 @@ def slug(title: str) -> str:
     return re.sub(r"\W+", "-", title.lower()).strip("-")
 
 
+def section(mode: str) -> str:
+    """Return the anchor of a mode's section in docs/MODES.md."""
+    modes = (generated_files.ROOT / "docs" / "MODES.md").read_text()
+    (heading,) = re.findall(rf"^## (.*`{mode}`.*)$", modes, re.MULTILINE)
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
 def text(mode: str, made: Lesson) -> str:
     """Return a scheme's page."""
     options = "".join(f":{name.replace('_', '-')}" for name in OPTIONS.get(mode, {}))
     command = f"simprof explain docs/schemes/figure.json --mode {mode}{options}"
-    section = "#naive-calls-calls-optimal-edges-as-in-cs6120" if mode in CALLS else ""
     deviations = "-".join(CALLS) if mode in CALLS else mode
     what, _, source = registry.definition(mode).description.partition(" (")
     parts = [
         f"# {mode}: {what}",
-        (f"({source} " if source else "")
-        + f"On a graph of six blocks, [figure.json](figure.json). As text, `{command}` says the "
-        "same; with `--html` it writes a page with these pictures. What the scheme is for, and its "
-        f"options: [Modes](../MODES.md{section}). Where it differs from its paper: "
-        f"[Deviations](../DEVIATIONS.md#{deviations}).",
+        (f"{source.removesuffix(')')}. " if source else "")
+        + f"[What it counts, costs and loses](../MODES.md#{section(mode)}); "
+        f"[deviations from the paper](../DEVIATIONS.md#{deviations}). The graph is "
+        f"[figure.json](figure.json); `{command}` prints the same steps.",
     ]
     for number, step in enumerate(made.steps, 1):
         name = f"{mode}-{number}-{slug(step.title)}.svg"
@@ -206,8 +203,8 @@ def text(mode: str, made: Lesson) -> str:
         if step.rows:
             parts.append(table(step.head, step.rows))
     if mode in USES:
-        title, prose, columns, compared = USES[mode]
-        parts += [f"## {len(made.steps) + 1}. {title}", prose, uses(columns, compared)]
+        prose, columns, compared = USES[mode]
+        parts += [f"## {len(made.steps) + 1}. Comparison", prose, uses(columns, compared)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -236,7 +233,7 @@ def use(answer: dict[str, Any]) -> dict[str, str]:
         f"{each['executions']:,} x {' '.join(each['blocks'])}" for each in answer.get("paths", ())
     )
     return {
-        "paths told apart": "-" if paths is None else f"{paths:,}",
+        "distinct paths": "-" if paths is None else f"{paths:,}",
         "counters": counters,
         "added": f"{answer['overhead']:.2%}",
         "lost": str(sum((answer.get("lost") or {}).values())),

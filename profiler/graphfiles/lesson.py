@@ -115,12 +115,10 @@ _FREE_POISON = (
 
 # EPP 3.3
 _CYCLES = (
-    "The values move to the chords, and edges of the tree need none. A chord closes one cycle with "
-    "the tree. Its increment is the sum of the values around this cycle, in the chord's direction: "
-    "values of edges that the cycle crosses backwards are subtracted. No path's number changes by "
-    "that: adding up the cycles of a path's chords gives the path itself, closed by the edge from "
-    "EXIT to ENTRY (value 0), because tree edges cancel. So along every path the increments of the "
-    "chords sum up to the same number as the values of all edges."
+    "The values move to the chords. A chord closes one cycle with the tree; its increment is the "
+    "sum of the values around this cycle, in the chord's direction (values of edges that the cycle "
+    "crosses backwards are subtracted). Adding up the cycles of a path's chords gives the path "
+    "itself: tree edges cancel. So the increments along a path have the same sum as the values."
 )
 # How paths are counted by `pref` (`schemes.pref.planner.KnownBy`)
 _PREFERRED = {
@@ -144,8 +142,8 @@ _VALUES_STAY = (
 _NUMBERS = {
     "weights": (
         "Weights",
-        "How often each edge is expected to be crossed, in one activation. They decide where "
-        "code is put, and only that: counts are exact whatever the weights are.",
+        "How often each edge is expected to be crossed, in one activation. They only decide "
+        "where code goes: counts are exact for any weights.",
         None,
     ),
     "values": (
@@ -327,15 +325,15 @@ class _Picture:
 
     def acyclic(self) -> Step:
         text = (
-            "Where paths end at a back edge, two dummy edges (dashed) stand for it: one from ENTRY "
-            "to its target, one from its source to EXIT. What is left has no cycle. Below each "
+            "Two dummy edges (dashed) replace a back edge at which paths end: one from ENTRY to "
+            "its target, one from its source to EXIT. The graph then has no cycle. Below each "
             "block: the number of paths from there to EXIT, the sum of that of its successors. The "
-            f"scheme tells {_paths(self.static['valid_paths'])} apart."
+            f"scheme distinguishes {_paths(self.static['valid_paths'])}."
         )
         if loops := self.static.get("loops"):
             spans = ", ".join(f"{each['iterations']} at {each['head']}" for each in loops)
             text += (
-                " Loops are unrolled in thought, so that a path spans several iterations: "
+                " Loops count as unrolled, so that a path spans several iterations: "
                 f"{spans}. The numbers are those of the first copy of each block."
             )
         text += self.limits()
@@ -379,8 +377,8 @@ class _Picture:
 
     def given_up(self) -> Step:
         text = (
-            f"There would be {_paths(self.static['given_up'])}, more than the scheme was told to "
-            "profile, so that it does not profile the graph at all: no code, no counters."
+            f"There would be {_paths(self.static['given_up'])}, more than `give-up` "
+            "allows: the graph gets no code and no counters."
         )
         return Step("Paths", text, self.lines())
 
@@ -390,24 +388,22 @@ class _Picture:
             title = "Forest"
             text = (
                 "The edges that write nothing (bold) hold no cycle, whatever the directions. The "
-                "others (coloured) write to the trace, or are known from it: how often the bold "
-                "ones are crossed follows from them."
+                "others (coloured) write to the trace, or are derived from it: the counts of the "
+                "bold ones follow."
             )
         elif self.root_increment is not None:
             title = "Spanning tree"
             text = (
                 "A maximum-weight spanning tree (bold). The edge from EXIT to ENTRY, which is "
-                "added so that what flows in flows out, is a chord here: every count adds its "
-                "increment. Only the chords (coloured) need code: what the tree's edges would say "
-                "follows from them."
+                "added so that flow is conserved, is a chord here: every count adds its "
+                "increment. Only the chords (coloured) need code: the counts of tree edges follow."
             )
         else:
             title = "Spanning tree"
             text = (
-                "A maximum-weight spanning tree (bold). It always has the edge from EXIT to "
-                "ENTRY, which is added so that what flows in flows out, and carries no code. "
-                "Only the chords (coloured) need code: what the tree's edges would say follows "
-                "from them."
+                "A maximum-weight spanning tree (bold). It holds the edge from EXIT to ENTRY, "
+                "which is added so that flow is conserved, and carries no code. Only the chords "
+                "(coloured) need code: the counts of tree edges follow."
             )
         kinds = list(map(_kind, self.static["tree"]))
         lines = list(self.lines(self.static["weights"], kinds))
@@ -464,8 +460,8 @@ class _Picture:
             ]
         marks += [()] * (len(rows) - len(marks))
         text = (
-            "What is executed where, initialisation and counting merged with increments where "
-            "they meet."
+            "The code of each edge and block; initialisation and counting are merged with "
+            "increments at the same place."
         )
         text += "".join(f" {each}" for each in register_notes(self.answer))
         regions = self.static.get("regions", (self.static,))
@@ -530,13 +526,13 @@ class _Picture:
         sizes = self.answer["sizes"]
         titles = {each: SITES.get(each, each.replace("_", " ")) for each in sizes}
         rows = tuple((titles[name], _text(value)) for name, value in sizes.items())
-        text = "On the edges: what their code takes each time, without conditional parts."
+        text = "On the edges: what their code takes each time, conditional code not counted."
         costs = self.static["costs"]
         if self.counts is not None:
             base, added = (self.answer["instructions"][name] for name in ("base", "added"))
             text = f"The runs execute {base:,} instructions, and {added:,} of the scheme"
             text += f": {added / base:.2%}." if base else "."
-            text += " On the edges: what their code executed, without conditional parts."
+            text += " On the edges: what their code executed, conditional code not counted."
             costs = [n * cost for n, cost in zip(self.counts, costs, strict=True)]
         return Step("Cost", text, self.lines(costs), {}, ("size", ""), rows, ((),) * len(rows))
 

@@ -100,7 +100,7 @@ class Reading(Struct, frozen=True):
 
 
 class PathNames(Struct, frozen=True):
-    """What telling a routine's paths apart takes."""
+    """What distinguishing a routine's paths takes."""
 
     # Of the greatest name (number, or code) of a path; of codes of several words, of all words.
     bits: int

@@ -313,7 +313,7 @@ def executed_paths(measurement: RunMeasurement, routine: RoutineProfile) -> int 
 
 
 def path_coverage(measurement: RunMeasurement, routine: RoutineProfile) -> float | None:
-    """Return the share of the paths told apart that this run executed; None where none are."""
+    """Return the share of the numbered paths that this run executed; None where none are."""
     executed, paths = executed_paths(measurement, routine), routine.numbered_paths
     return executed / paths if executed is not None and paths else None
 

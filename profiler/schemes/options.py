@@ -155,9 +155,9 @@ class RegisterOptions(EdgeOptions):
 
     registers = choice(
         RegisterUse.LIVENESS,
-        "registers that code may take unsaved: dead ones, caller-saved ones that the routine "
-        "never names, none, two taken from the program, which keeps their values in memory (qpt "
-        "and qpt2), or dead ones and, where none is, the routine's least used local, spilled.",
+        "registers that code uses without saving them. liveness: dead ones; scavenged: "
+        "caller-saved ones that the routine never names; saved: none; stolen: two taken from the "
+        "program (qpt, qpt2); spilled: dead ones, else the routine's least used local.",
         shared=True,
     )
 

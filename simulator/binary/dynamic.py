@@ -125,7 +125,7 @@ def link(
         if _span(lower).end > _span(upper).start:
             raise UnsupportedError(
                 f"{program.path}: {upper.path} is loaded where {lower.path} had been; simprof "
-                "cannot tell their code apart: keep one of them open"
+                "cannot distinguish their code: keep one of them open"
             )
     names = dict(zip(ordered, module_names(ordered), strict=True))
     symbols = list(own.symbols)

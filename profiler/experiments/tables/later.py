@@ -257,7 +257,7 @@ TRACES = TableSpec(
     "Bytes of trace for each million of the program's instructions: witnesses, branch outcomes as "
     "bits, numbers of ways into blocks (pap), symbols of paths (wpp) as they are written, as a "
     "grammar of SEQUITUR's, and compressed with zstandard. Overheads in percent of the "
-    "uninstrumented run's. The grammar is written plainly: as few bits a symbol as tell all apart, "
+    "uninstrumented run's. The grammar is written plainly: as few bits a symbol as suffice, "
     "and a word for each different path; none is made of more than 64 MiB.",
     {
         **{mode: CellNeed(setting(mode)) for mode in ("witness", "bits", "pap", "wpp", "pp")},
