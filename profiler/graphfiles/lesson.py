@@ -107,7 +107,7 @@ _PRICE_OF_COLD = (
     "where `cold-always` asks for it. "
 )
 
-# After PPP; derived: schemes/ppp/poisoning.py
+# After PPP; derived: schemes/ppp/planner.py
 _FREE_POISON = (
     "Where a path over a cold edge comes back, it sets the path register so that it counts behind "
     "the last path's counter: no count tests for it. "

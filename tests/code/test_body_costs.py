@@ -24,10 +24,10 @@ from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import recover
 from simprof.profiler.request.request import SchemeOptions
-from simprof.profiler.schemes.kiter.actions import AddAccumulators
-from simprof.profiler.schemes.pref.actions import CountPreferred
+from simprof.profiler.schemes.kiter.code import AddAccumulators
+from simprof.profiler.schemes.pref.code import CountPreferred
 from simprof.profiler.schemes.registry import generators, make_plan, planned_modes, pricer
-from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.code import WriteTarget
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import AssemblyError

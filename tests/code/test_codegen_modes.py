@@ -24,8 +24,13 @@ from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import CodeLayout, RegisterUse, SchemeOptions
 from simprof.profiler.schemes.registry import definition, make_plan
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE, WriteTarget
-from simprof.profiler.schemes.tracing.flush import TRACE_BUFFER, TRACE_END
+from simprof.profiler.schemes.tracing.code import (
+    POSITION,
+    TRACE_BUFFER,
+    TRACE_END,
+    TRACE_SIZE,
+    WriteTarget,
+)
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item

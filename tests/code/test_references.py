@@ -13,8 +13,12 @@ from simprof.profiler.code.pricing import added
 from simprof.profiler.code.references import DataReference, references
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, Setting
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
-from simprof.profiler.schemes.tracing.flush import ADDRESSES_BUFFER, ADDRESSES_END
+from simprof.profiler.schemes.tracing.code import (
+    ADDRESSES_BUFFER,
+    ADDRESSES_END,
+    POSITION,
+    TRACE_SIZE,
+)
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Register

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.profiles import storage
-from simprof.profiler.schemes.tracing.flush import STREAM
+from simprof.profiler.schemes.tracing.code import STREAM
 from simprof.profiler.trace.format import FORMAT, Trace, load
 from tests.support.cli_run import simprof
 from tests.support.reading import Observed, observe

@@ -17,7 +17,7 @@ from simprof.profiler.plan.actions import (
     SetRegister,
 )
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.tpp.actions import CountHotPath, Poison
+from simprof.profiler.schemes.tpp.code import CountHotPath, Poison
 from tests.oracles import brute
 from tests.support.choice_loop import BACK, ENTER, LEAVE, LOOP, OVER_B, OVER_C, A, D, plan_of
 from tests.support.figures import edge, named

@@ -21,7 +21,7 @@ from simprof.profiler.plan.plan import Addressing, CounterTable, Instrumentation
 from simprof.profiler.request.errors import CountError
 from simprof.profiler.schemes.pp.planner import plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
-from simprof.profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
+from simprof.profiler.schemes.tpp.code import CountColdPath, CountHotPath, Poison
 from simprof.simulator.binary.program import MachineKind
 from tests.oracles.brute import graph, random_graph, random_walk, run_plan
 

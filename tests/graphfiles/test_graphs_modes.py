@@ -16,7 +16,7 @@ from simprof.profiler.reports.graph_run import render
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import definition, path_modes, planned_modes, trace_modes
-from simprof.profiler.schemes.tracing.flush import flush_cost
+from simprof.profiler.schemes.tracing.code import flush_cost
 from simprof.simulator.errors import UsageError
 from tests.support.graphs_modes import KITER_1, TPP_7
 

@@ -15,9 +15,8 @@ from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import Action
-from simprof.profiler.schemes.cs6120.disruption import interior_entries
-from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from simprof.profiler.schemes.cs6120.planner import CallsPlan
+from simprof.profiler.schemes.cs6120.code import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.cs6120.planner import CallsPlan, interior_entries
 from tests.oracles.brute import random_graph
 
 

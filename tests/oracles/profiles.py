@@ -19,8 +19,7 @@ from simprof.profiler.request.request import Setting
 from simprof.profiler.schemes.kiter.choice import GIVEN_UP
 from simprof.profiler.schemes.kiter.nested import NestedPlan
 from simprof.profiler.schemes.kiter.planner import GivenUpPlan
-from simprof.profiler.schemes.ppp.planner import PppPlan
-from simprof.profiler.schemes.ppp.predicted import PredictedPlan
+from simprof.profiler.schemes.ppp.planner import PppPlan, PredictedPlan
 from simprof.profiler.schemes.pref.planner import PrefPlan
 from simprof.profiler.trace.regeneration import regenerate
 from tests.oracles import practical, tpp

@@ -7,7 +7,7 @@ import pytest
 from simprof.profiler.plan.actions import CountEdge, WriteTrace
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
-from simprof.profiler.schemes.tpp.actions import Poison
+from simprof.profiler.schemes.tpp.code import Poison
 from tests.oracles.brute import graph, run_plan
 
 CHOICE = graph(4, [(0, 1), (0, 2), (1, 3), (2, 3)])

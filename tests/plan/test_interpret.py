@@ -22,7 +22,7 @@ from simprof.profiler.plan.actions import (
 from simprof.profiler.plan.decoders import UnfinishedPath
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.tpp.actions import CountColdPath
+from simprof.profiler.schemes.tpp.code import CountColdPath
 from tests.support.figures import edge, named, walk
 
 LOOP = named("A>B A>C B>D C>D D>A", "A", "D")

@@ -18,7 +18,7 @@ from simprof.profiler.rewriting.elsewhere.runtime import (
     runtime_items,
     spans,
 )
-from simprof.profiler.schemes.tracing.flush import flush_routine
+from simprof.profiler.schemes.tracing.code import flush_routine
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
 from simprof.simulator.binary.program import MachineKind, Range

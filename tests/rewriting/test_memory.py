@@ -32,12 +32,12 @@ from simprof.profiler.rewriting.elsewhere.memory import (
     read_counters,
 )
 from simprof.profiler.rewriting.elsewhere.runtime import StartMemory
-from simprof.profiler.schemes.bittrace import branch_codes
-from simprof.profiler.schemes.bittrace.actions import CountWords
-from simprof.profiler.schemes.cs6120.edge_log import PAIRS
+from simprof.profiler.schemes.bittrace import codes as branch_codes
+from simprof.profiler.schemes.bittrace.code import CountWords
+from simprof.profiler.schemes.cs6120.code import PAIRS
 from simprof.profiler.schemes.registry import definition, make_plan
-from simprof.profiler.schemes.tpp.actions import COLD_COUNTER
-from simprof.profiler.schemes.tracing.actions import TRACE
+from simprof.profiler.schemes.tpp.code import COLD_COUNTER
+from simprof.profiler.schemes.tracing.code import TRACE
 from simprof.simulator.binary.program import PAGE_SIZE, MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Label, Register

@@ -20,7 +20,7 @@ from simprof.profiler.rewriting.elsewhere.runtime import (
     mapped,
 )
 from simprof.profiler.schemes.cs6120.code import PAIR_TABLE
-from simprof.profiler.schemes.tracing.flush import STREAM
+from simprof.profiler.schemes.tracing.code import STREAM
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.sparc import SYSTEM_CALLS_64
 from tools import ship_runtime

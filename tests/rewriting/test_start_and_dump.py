@@ -12,11 +12,12 @@ import pytest
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind
 from simprof.profiler.rewriting.elsewhere.runtime import StartMemory, Stream
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
-from simprof.profiler.schemes.tracing.flush import (
+from simprof.profiler.schemes.tracing.code import (
+    POSITION,
     STREAM,
     TRACE_BUFFER,
     TRACE_END,
+    TRACE_SIZE,
     flush_instructions,
     flush_name,
 )

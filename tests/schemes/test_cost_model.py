@@ -109,7 +109,7 @@ CHANGES = {
     "profiler/code/writer.py": WITH_CODE,
     "profiler/schemes/tpp/code.py": {"tpp", "ppp"},  # which takes its code from there
     "profiler/schemes/kiter/placement.py": {"kiter"},
-    "profiler/schemes/tracing/flush.py": {*TRACES, "wpp", "pap"},
+    "profiler/schemes/tracing/code.py": {*TRACES, "wpp", "pap"},
     "simulator/isa/assembler.py": WITH_CODE,
     "simulator/isa/effects.py": WITH_CODE,
     "profiler/schemes/pp/planner.py": {"pp", "kblpp", "wpp", "pref"},

@@ -24,18 +24,17 @@ from simprof.profiler.plan.actions import (
     WriteTrace,
 )
 from simprof.profiler.plan.plan import Addressing, CounterTable
-from simprof.profiler.schemes.bittrace import actions as bittrace
-from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from simprof.profiler.schemes.kblpp.actions import BeginStream, Emit, StartPath
-from simprof.profiler.schemes.kblpp.forest import Sequences
-from simprof.profiler.schemes.kiter import actions as kiter
+from simprof.profiler.schemes.bittrace import code as bittrace
+from simprof.profiler.schemes.cs6120.code import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.kblpp.code import BeginStream, Emit, Sequences, StartPath
+from simprof.profiler.schemes.kiter import code as kiter
 from simprof.profiler.schemes.pap.planner import AddDigit, WriteWalk
-from simprof.profiler.schemes.pref import actions as pref
+from simprof.profiler.schemes.pref import code as pref
 from simprof.profiler.schemes.registry import generators
-from simprof.profiler.schemes.sampling import actions as sampling
-from simprof.profiler.schemes.sampling.copies import CheckInFirst, CheckInSecond
-from simprof.profiler.schemes.tpp import actions as tpp
-from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.sampling import code as sampling
+from simprof.profiler.schemes.sampling.code import CheckInFirst, CheckInSecond
+from simprof.profiler.schemes.tpp import code as tpp
+from simprof.profiler.schemes.tracing.code import WriteTarget
 from simprof.profiler.schemes.wpp.planner import WriteConstantPath, WritePath
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa.assembler import Register

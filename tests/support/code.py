@@ -8,10 +8,11 @@ from simprof.profiler.code.layout import RUNTIME_BASE
 from simprof.profiler.code.snippet_parts import Body
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE_SIZE
-from simprof.profiler.schemes.tracing.flush import (
+from simprof.profiler.schemes.tracing.code import (
     ADDRESSES_BUFFER,
+    POSITION,
     TRACE_BUFFER,
+    TRACE_SIZE,
     address_flush_routine,
     flush_routine,
 )

@@ -10,7 +10,7 @@ from fractions import Fraction
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.tpp.actions import (
+from simprof.profiler.schemes.tpp.code import (
     COLD_COUNTER,
     CountBranching,
     CountHotPath,

@@ -17,7 +17,7 @@ PAPER = "T. Ball and J. R. Larus, Optimally Profiling and Tracing Programs, TOPL
 
 
 def _folded(mode: str, kind: CellKind = CellKind.RUN, **options: object) -> CellNeed:
-    # The blocks of BL94: calls and delay slots end none (`schemes.qpt.options.BlockBasis`).
+    # The blocks of BL94: calls and delay slots end none (`schemes.qpt.BlockBasis`).
     return CellNeed(setting(mode, blocks="folded", **options), kind=kind)
 
 

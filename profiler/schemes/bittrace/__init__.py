@@ -36,7 +36,7 @@ def _plan(order: s.PlanOrder) -> s.Plan:
 
 
 def _plan_fifo(order: s.PlanOrder) -> s.Plan:
-    from simprof.profiler.schemes.bittrace.fifo import plan_fifo
+    from simprof.profiler.schemes.bittrace.planner import plan_fifo
 
     branches = FifoOptions(order.options).branches
     return plan_fifo(order.cfg, branches=branches, weights=order.weights)

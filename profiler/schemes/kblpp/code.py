@@ -1,35 +1,223 @@
-"""The run-time routines of k-BLPP, the code that calls them, and what both execute.
+"""Sequences of path numbers: their codes, the k-slab forest, and the k-iteration path forest.
 
-`emit r` for k > 2 is `add; brnz, nop;` and either a call of `kblpp_root`, where a chunk begins, or
-of `kblpp_child`, and moves of what it returns. For k = 2 a chunk begins each time.
+Source: D'Elia and Demetrescu, OOPSLA 2013, by the algorithm chapter of D'Elia's thesis.
 
-Steps of a routine
-------------------
-1. `kblpp_root`: the word of the roots' array at the path's number, or (`kblpp_root_hashed`) of its
-   bucket, is the address of the first node of a list. `kblpp_child`: tau's word `child` is.
-2. The list is searched for the number. A node that is not there is appended: this is the new tau.
-3. If there is a node of the lower slab, or the chunk before ended in one, its children are
-   searched in the same way, and the one that is found, the new beta, is counted. Otherwise tau is.
-
-Nodes are handed out from a pool of the whole program (`Buffer.is_pool`). Their words:
-the path's number, the count, the addresses of the first child and of the next node of its list.
+Terms
+-----
+stream
+    The numbers of the acyclic paths of one activation, in order.
+sequence
+    Numbers that come one directly behind the other in a stream. Its *code* is its numerals in
+    base N, the number of paths, with digits 1 .. N; the empty sequence has code 0. A sequence's
+    *number* is its code less 1: that of a single path is the path's own.
+chunk
+    k - 1 numbers of a stream, from a multiple of k - 1 on: any sequence of up to k lies in two
+    chunks that follow each other.
+k-slab forest
+    Prefix trees of pairs of such chunks. A node is a sequence of up to 2k - 2 numbers. Those of
+    more than k - 1 are its *lower slab*, those of the first chunk of a stream and of pairs count.
+k-iteration path forest
+    Counts of all sequences of up to k numbers (`iteration_paths`). Its first level is the profile
+    of the acyclic paths.
 """
+
+# ruff: noqa: D102 - overriding methods do what `Action` says
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from functools import cache
 from itertools import chain
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from simprof import schemes as s
-from simprof.profiler.schemes.kblpp.actions import BETA, LACKING, TAU, BeginStream, Emit, StartPath
-from simprof.profiler.schemes.kblpp.forest import (
-    BUCKET_BITS,
-    BUCKETS,
-    Counted,
-    SlabForest,
-)
 from simprof.schemes import asm, shapes
+
+# -- Sequences and forests
+
+
+class Sequences(Struct, frozen=True):
+    """Sequences of numbers below `paths`, and the forest that counts those of up to `length`."""
+
+    paths: int
+    length: int  # k
+
+    @property
+    def chunk(self) -> int:
+        """Numbers of a chunk."""
+        return self.length - 1
+
+    def extended(self, code: int, number: int) -> int:
+        """Return the code of a sequence with another number behind it."""
+        return code * self.paths + number + 1
+
+    def numbers(self, code: int) -> tuple[int, ...]:
+        """Return the sequence of a code."""
+        found = []
+        while code > 0:
+            code, number = divmod(code - 1, self.paths)
+            found.append(number)
+        return tuple(reversed(found))
+
+    def upper(self, node: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the node of the upper slab at which a stream is whose counted node is `node`."""
+        return node[self.chunk :] or node
+
+    def iteration_paths(self, counts: Mapping[int, int]) -> dict[int, int]:
+        """Return sequence -> count of the k-iteration path forest, by number, ascending.
+
+        `counts`: The same of the k-slab forest's nodes.
+        """
+        # Joining the tree at each node into the forest's root adds the count of a node to all
+        # sequences that end with it.
+        found: Counter[int] = Counter()
+        for node, count in counts.items():
+            code, place = 0, 1
+            for number in reversed(self.numbers(node + 1)[-self.length :]):
+                code += (number + 1) * place
+                place *= self.paths
+                found[code - 1] += count
+        return dict(sorted(found.items()))
+
+
+class Visit(NamedTuple):
+    """A search for a node: how many others it passed, and whether the node then was inserted."""
+
+    passed: int
+    inserted: bool
+
+
+Counted = tuple[bool, tuple[Visit, ...]]
+"""Whether a chunk began, and the visits of the upper node, and of the lower one if there is one."""
+
+
+class SlabForest:
+    """Where the nodes of a k-slab forest are, as counters were incremented first."""
+
+    # A node's children are a list to whose end new ones are appended. So how many others a search
+    # passes before it finds a node never changes. Roots are found by their number, or in buckets.
+
+    def __init__(self, sequences: Sequences, buckets: int) -> None:
+        self._sequences = sequences
+        self._buckets = buckets  # 0: roots are in an array
+        self._places: dict[tuple[int, ...], int] = {}  # Node -> nodes before it in its list
+        self._lists: Counter[tuple[int, ...]] = Counter()  # Nodes of each list so far
+
+    def count(self, number: int) -> Counted:
+        """Return what happens when a node is counted."""
+        node = self._sequences.numbers(number + 1)
+        upper = self._sequences.upper(node)
+        lower = [node] if len(node) > self._sequences.chunk else []
+        return len(upper) == 1, tuple(self._visit(each) for each in (upper, *lower))
+
+    def _visit(self, node: tuple[int, ...]) -> Visit:
+        known = self._places.get(node)
+        if known is not None:
+            return Visit(known, False)
+        own_list = node[:-1]
+        if not own_list:  # a root: the list of its bucket, or its own
+            own_list = (-1 - (bucket(node[0]) if self._buckets else node[0]),)
+        place = self._places[node] = self._lists[own_list]
+        self._lists[own_list] += 1
+        return Visit(place, True)
+
+
+BUCKET_BITS = 9
+BUCKETS = 1 << BUCKET_BITS
+
+
+def bucket(number: int) -> int:
+    """Return the bucket of a root."""
+    return (number ^ number >> BUCKET_BITS) & BUCKETS - 1
+
+
+# -- Actions
+#
+# What k-BLPP does on edges: streams begin, paths begin in them, and emit their numbers.
+#
+# Path registers of an activation, in this order: r; tau, the code of its node in the upper slab;
+# with k > 2 also beta, that of its node in the lower slab (0: none), and how many numbers its chunk
+# lacks. With k = 2 each chunk is one number, and beta is a child of the tau before.
+
+
+TAU, BETA, LACKING = range(1, 4)
+
+
+class BeginStream(s.Action, frozen=True):
+    """`*`: an activation begins."""
+
+    def execute(self, execution: s.Execution) -> None:
+        execution.registers[:] = [0] * len(execution.registers)
+
+    def __str__(self) -> str:
+        return "emit *"
+
+
+class StartPath(s.Action, frozen=True):
+    """`r=constant`: `SetRegister` would say that the other registers are of no use any more."""
+
+    constant: int
+
+    def execute(self, execution: s.Execution) -> None:
+        execution.registers[0] = self.constant
+
+    def __str__(self) -> str:
+        return f"r={self.constant}"
+
+
+class Emit(s.Action, frozen=True):
+    """`emit r + constant`: a path ends."""
+
+    constant: int
+    sequences: Sequences
+    hashed: bool = False  # Whether roots are in buckets
+    from_register: bool = True  # Whether r is part of the number
+
+    def execute(self, execution: s.Execution) -> None:
+        registers, sequences = execution.registers, self.sequences
+        number = self.constant + (registers[0] if self.from_register else 0)
+        tau, extended = registers[TAU], sequences.extended
+        if sequences.length == 2:
+            registers[TAU] = extended(0, number)
+            counted = extended(tau, number)
+        else:
+            if registers[LACKING] == 0:
+                execution.take()
+                registers[BETA], tau = tau, 0
+                registers[LACKING] = sequences.chunk
+            registers[LACKING] -= 1
+            counted = registers[TAU] = extended(tau, number)
+            if registers[BETA]:
+                counted = registers[BETA] = extended(registers[BETA], number)
+        registers[0] = 0  # It means nothing now: so that equal states are equal
+        execution.count(counted - 1)
+
+    def __str__(self) -> str:
+        return f"emit {s.register_sum(self.constant) if self.from_register else self.constant}"
+
+
+# -- Code
+#
+# The run-time routines of k-BLPP, the code that calls them, and what both execute.
+#
+# `emit r` for k > 2 is `add; brnz, nop;` and either a call of `kblpp_root`, where a chunk begins,
+# or of `kblpp_child`, and moves of what it returns. For k = 2 a chunk begins each time.
+#
+# Steps of a routine
+# ------------------
+# 1. `kblpp_root`: the word of the roots' array at the path's number, or (`kblpp_root_hashed`) of
+#    its bucket, is the address of the first node of a list. `kblpp_child`: tau's word `child` is.
+# 2. The list is searched for the number. A node that is not there is appended: this is the new tau.
+# 3. If there is a node of the lower slab, or the chunk before ended in one, its children are
+#    searched in the same way, and the one that is found, the new beta, is counted. Otherwise tau
+#    is.
+#
+# Nodes are handed out from a pool of the whole program (`Buffer.is_pool`). Their words:
+# the path's number, the count, the addresses of the first child and of the next node of its list.
+
 
 R = s.Register
 

@@ -1,6 +1,6 @@
 """`kblpp`: Ball-Larus path profiling across loop iterations (k-BLPP; D'Elia, Demetrescu 2013).
 
-Terms: see `forest`.
+Terms: see `code`.
 
 Steps
 -----
@@ -23,9 +23,14 @@ from functools import cached_property
 from msgspec.structs import asdict, replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.kblpp.actions import BeginStream, Emit, StartPath
-from simprof.profiler.schemes.kblpp.code import NODES
-from simprof.profiler.schemes.kblpp.forest import BUCKETS, Sequences
+from simprof.profiler.schemes.kblpp.code import (
+    BUCKETS,
+    NODES,
+    BeginStream,
+    Emit,
+    Sequences,
+    StartPath,
+)
 from simprof.profiler.schemes.pp.planner import PathPlan
 
 

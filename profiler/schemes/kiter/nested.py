@@ -22,18 +22,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.kiter.actions import (
-    BeginPath,
-    NextIteration,
-    RestoreRegion,
-    SaveRegion,
-)
 from simprof.profiler.schemes.kiter.choice import (
     Asked,
     LimitedLoop,
     LimitReason,
     LoopChoice,
     limited_loops,
+)
+from simprof.profiler.schemes.kiter.code import (
+    BeginPath,
+    NextIteration,
+    RestoreRegion,
+    SaveRegion,
 )
 from simprof.profiler.schemes.kiter.numbering import number_iterations
 from simprof.profiler.schemes.kiter.planner import IterationPlan, Making

@@ -14,7 +14,7 @@ from itertools import chain
 from operator import sub
 
 from simprof import schemes as s
-from simprof.profiler.schemes.kiter.actions import (
+from simprof.profiler.schemes.kiter.code import (
     AddAccumulators,
     CountIterations,
     EnterLoop,

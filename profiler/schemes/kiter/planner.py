@@ -7,7 +7,7 @@ Steps, as KITER numbers them
 1. Choose k by loop (mixed mode, section 5), `choice`, within the path limit: `numbering.fit`.
 2. Number the valid paths (algorithm 1): `numbering.number_iterations`.
 3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
-4. Instrument (algorithm 3): `actions`.
+4. Instrument (algorithm 3): `code`.
 5. Identify paths (algorithm 2): `IterationNumbering.decode`.
 6. Derive edge counts from the paths: `unrolled_edge_counts`.
 """

@@ -19,13 +19,15 @@ from functools import cache, cached_property
 from typing import Any
 
 from simprof import schemes as s
-from simprof.profiler.schemes.tracing.actions import POSITION, TRACE
-from simprof.profiler.schemes.tracing.code import run_cost, set_symbol
-from simprof.profiler.schemes.tracing.flush import (
+from simprof.profiler.schemes.tracing.code import (
+    POSITION,
     STREAM,
+    TRACE,
     TRACE_END,
     byte_flush_routine,
     flush_name,
+    run_cost,
+    set_symbol,
 )
 from simprof.schemes import asm, shapes
 
@@ -81,7 +83,7 @@ class WriteWalk(s.Action, frozen=True):
 # A digit: `sub`, two or three instructions that test whether there is room for it, and shifts and
 # adds that multiply: one of each for radix 3, one `sll` for a power of two and an `add` where the
 # digit is not 0. Where there is no room, `sethi; or; add; call; mov` besides, and the routine that
-# appends a word to the trace, which empties the buffer where it is full (`tracing.flush`). At EXIT,
+# appends a word to the trace, which empties the buffer where it is full (`tracing.code`). At EXIT,
 # `sethi; or; add; call`.
 
 R = s.Register

@@ -3,43 +3,254 @@
 The paper's text was not at hand: parts and thresholds are those that it is remembered for, and what
 is derived here is said to be. Steps, each of which an option switches off:
 
-1. Leave out routines that the edge profile predicts: definite flow (`predicted`).
+1. Leave out routines that the edge profile predicts: definite flow (`predict`).
 2. Cold edges: by TPP's local criterion, and by a global one, a share of all paths that the program
    executes. They are left out everywhere (`plan_ppp`).
-3. Disconnect loops, leave out obvious paths, as TPP (`tpp.disconnection`, `graphs.obvious`).
+3. Disconnect loops, leave out obvious paths, as TPP (`tpp.reduction`, `graphs.obvious`).
 4. Number the hot paths so that the hottest way on adds 0, and move the values off a spanning tree
    (`number_practically`). Each stays on its edge off the tree of all edges of value 0.
 5. Where there are too many paths for an array, double the global share and begin again at step 2:
    the self-adjusting limit (`plan_ppp`; that it doubles is an assumption).
-6. Place the code, past cold edges too, and poison for free (`poisoning`; sizes derived).
+6. Place the code, past cold edges too, and poison for free (`PracticalGraphs`; sizes derived).
 """
 
+# ruff: noqa: D102 - overriding methods do what `Plan` say
 # ruff: noqa: D102 - overriding methods do what `TppPlan` says
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from simprof import schemes as s
 from simprof.profiler.schemes.ppp.options import PppOptions, ValuePlaces
-from simprof.profiler.schemes.ppp.poisoning import PracticalGraphs
-from simprof.profiler.schemes.ppp.predicted import PredictedPlan, predict
-from simprof.profiler.schemes.tpp.plan import ObviousCounts, TppPlan, tree_weights
+from simprof.profiler.schemes.tpp.code import CountColdPath, Poison
 from simprof.profiler.schemes.tpp.planner import (
     GuidedRoutine,
+    ObviousCounts,
+    TppPlan,
     choose,
     exactly,
     is_hashed,
     place,
     prepare,
+    tree_weights,
 )
 from simprof.profiler.schemes.tpp.planner import parts as plan_parts
+from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs, LeftOut
 from simprof.profiler.schemes.tpp.reduction import ReducedGraph, Rules, reduce_graph
+
+# -- Routines that the edge profile predicts
+#
+# Routines whose paths the edge profile predicts, and which therefore get no code (after PPP).
+#
+# Most of their path executions are definite flow (`profiles.edge_flow`). Their paths are taken from
+# the edge profile: those with definite flow, each as often as that. The others are lost.
+
+
+# Paths with definite flow that are listed at most: a routine with more is not predicted.
+_LISTED = 100_000
+
+
+class PredictedPlan(s.PathCountingPlan, frozen=True, kw_only=True):
+    """No code in a routine whose paths the edge profile predicts."""
+
+    numbering: s.PathNumbering  # Of all its paths
+    edge_profile: tuple[int, ...]  # By edge id
+    unit_flow: int  # Of the program
+    definite: tuple[tuple[int, int], ...]  # Paths with definite flow, by number, and that flow
+
+    @property
+    def blocks_of_all_paths(self) -> int | None:
+        return self.numbering.blocks_of_all_paths()
+
+    def is_obvious(self, path_id: int) -> bool:
+        """Whether path `path_id` has no counter: none has."""
+        return True
+
+    @property
+    def executions(self) -> int:
+        """How many paths were executed to their end, by the edge profile."""
+        flow = self.dag.edge_weights(self.edge_profile)
+        return int(sum(flow[edge] for edge in self.dag.in_edges[self.cfg.exit]))
+
+    def read(self, counters: s.RoutineCounters) -> s.Reading:
+        """Return the definite flow, whatever the run did."""
+        unpredicted = self.executions - sum(flow for _, flow in self.definite)
+        lost = {
+            "unpredicted_paths": unpredicted,
+            "unknown_unfinished": sum(counters.early.values()),
+        }
+        return s.Reading(
+            edges=None,
+            paths=dict(self.definite),
+            lost={name: count for name, count in lost.items() if count},
+            inferred={"unpredicted_paths": unpredicted},
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        return {
+            "num_paths": s.by_block(self.cfg, self.numbering.num_paths),
+            "edge_profile": list(self.edge_profile),
+            "unit_flow": self.unit_flow,
+            "predicted": {str(path): flow for path, flow in self.definite},
+            "path_executions": self.executions,
+        }
+
+    def validate(self) -> None:
+        self.dag.validate()
+        self.numbering.validate()
+        assert not self.plan.actions, "a routine that is left out has code"
+        assert sum(flow for _, flow in self.definite) <= self.executions, "too much definite flow"
+
+
+def predict(
+    cfg: s.ControlFlowGraph,
+    profile: tuple[int, ...],
+    share: Fraction,
+    unit_flow: int,
+    weights: tuple[float, ...],
+    limits: tuple[int | None, int | None],
+) -> PredictedPlan | None:
+    """Return the plan of a routine `share` percent of whose path executions are definite flow, or
+    which executes no path at all; None if it is no such routine. `limits`: As of `truncated_dag`.
+    """
+    dag = s.truncated_dag(cfg, s.depth_first(cfg), *limits)
+    flow, plan = s.EdgeFlow(cfg, dag.removed, profile), s.InstrumentationPlan({})
+    made = PredictedPlan(
+        cfg=cfg,
+        plan=plan,
+        weights=weights,
+        dag=dag,
+        numbering=s.number(dag),
+        edge_profile=profile,
+        unit_flow=unit_flow,
+        definite=(),
+    )
+    flows = flow.definite_flows()
+    definite = sum(each * paths for each, paths in flows.items())
+    if 100 * definite < share * made.executions or flows.total() > _LISTED:
+        return None
+    found = ((made.dag_path(*piece), least) for piece, least in flow.definite_paths())
+    numbered = sorted((made.numbering.encode(path), least) for path, least in found)
+    return replace(made, definite=tuple(numbered))
+
+
+# -- What is on cold edges
+#
+# What `ppp` puts on cold edges: free poison, and nothing that keeps code from moving past them.
+#
+# Terms
+# -----
+# free poison
+#     Where a cold path comes to the kept graph, at vertex w, the path register is set so that all
+#     sums of increments from there end beyond the last path's number: N - lo(w), with N paths and
+#     lo(w) the least sum of increments from w to EXIT. The values of the edges from w add up to
+#     0 .. NumPaths(w) - 1, and potentials make increments of them (`ChordIncrements`), so lo(w) is
+#     the potential of w, and a poisoned register counts in N .. N + NumPaths(w) - 1. No count tests
+#     it. An array has so many counters more; together they are the counter of cold paths.
+# pushed past
+#     Cold edges keep no initialisation and no count from moving (PPP). Where a count has moved up
+#     past a cold edge, the cold path that takes the edge is counted as a hot one; so is a cold path
+#     that comes to where the register is still to be set.
+
+
+class PracticalGraphs(HotGraphs, frozen=True, dict=True):
+    """The two graphs that decide what happens on which edge."""
+
+    free: bool = True  # Whether poison is free
+    pushes: bool = True  # Whether code moves past cold edges
+
+    @cached_property
+    def detours(self) -> s.Detours:
+        """What no initialisation and no count is moved past."""
+        if not self.pushes:
+            return self.ways
+        # What obvious paths take is not cold, and nothing moves past it.
+        last, first = self.kept.exit_dummy, self.kept.entry_dummy
+        left_out = self.left_out
+        leaves = {left.source for left in left_out if left.comes_hot and left.source not in last}
+        joins = {left.target for left in left_out if left.goes_hot and left.target not in first}
+        return s.Detours(self.ways.joins & joins, self.ways.leaves & leaves)
+
+    def start(self, left: LeftOut, counted: frozenset[int]) -> s.Action | None:
+        """What keeps the path that leads on from an edge from being taken for a hot one."""
+        if not self.free:
+            return super().start(left, counted)
+        if left.goes_hot or left.target == self.hot.cfg.exit:
+            return None
+        if left.target in counted:
+            return CountColdPath()  # nothing counts it later
+        return Poison() if left.target in self.kept_vertices else None
+
+    def tested(self, action: s.Action, hashed: bool) -> s.Action:
+        """What is done in place of an action where poison may be met."""
+        return action if self.free else super().tested(action, hashed)
+
+    def poisoning_edges(self, placement: s.Placement) -> dict[int, int]:
+        """Return the edges that poison the register, and where they lead."""
+        counted, static = placement.counted_region, placement.static_region
+        return {
+            left.edge: left.target
+            for left in self.left_out
+            # Where the register is still to be set, poison would be lost.
+            if isinstance(self.start(left, counted), Poison) and left.target not in static
+        }
+
+    def practical_actions(
+        self,
+        placement: s.Placement,
+        hashed: bool,
+        numbering: s.PathNumbering,
+        potential: Sequence[int],
+    ) -> tuple[Actions, int]:
+        """Return what is done on edges, and how many counters an array has."""
+        poisoned, total = self.poisoning_edges(placement), numbering.total
+        made: Actions = {}
+        for edge, group in self.actions(placement, hashed).items():
+            kept = [action for action in group if edge in poisoned or action != Poison()]
+            if self.free and edge in poisoned:
+                poison = s.SetRegister(total - potential[poisoned[edge]])
+                kept = [poison if action == Poison() else action for action in kept]
+            if kept:
+                made[edge] = tuple(kept)
+        more = [numbering.num_paths[vertex] for vertex in poisoned.values() if self.free]
+        return made, total + max(more, default=0)
+
+    def pushed_past(self, counted: frozenset[int], static: frozenset[int]) -> Iterator[int]:
+        """Yield the edges, once for each reason, whose crossings bound how many executions of cold
+        paths are counted as hot: each wrong count is of the last path that comes from such an edge
+        to where the register is set, or of the first that leaves by one where all is counted.
+        """
+        for left in self.left_out:
+            if not left.comes_hot and left.source in counted:
+                yield left.edge
+            if not left.goes_hot and left.target in static:
+                yield left.edge
+
+    def doubtful(self, counted: frozenset[int], static: frozenset[int]) -> frozenset[int]:
+        """Return where a path may be another than it seems, as code moved past cold edges."""
+        unpoisoned = static.intersection(left.target for left in self.left_out if not left.goes_hot)
+        return self.reached(unpoisoned) | (self.poisoned & counted)
+
+    def unseen(self, counted: frozenset[int]) -> Iterator[int]:
+        """Yield the edges whose crossings are ends of cold paths that nothing counts, if poison is
+        free: paths end at them, or lead from them to where others have been counted.
+        """
+        source = self.hot.cfg.ends[0]
+        yield from (edge for edge in self.cold_ends if source[edge] not in counted)
+        for left in self.left_out:
+            entered = isinstance(self.start(left, counted), CountColdPath)
+            if entered and (left.ends or left.source not in counted):
+                yield left.edge
+
+
+# -- Planning
 
 
 class Parts(NamedTuple):

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from simprof import schemes as s
 
 MOST = (1 << 15) - 1  # of what a burst of samples has (`Burst`)
@@ -60,13 +58,10 @@ def _plan_pep(order: s.PlanOrder) -> s.Plan:
     return plan_pep(order, chosen.tick, chosen.samples, chosen.stride)
 
 
-@cache
 def _code() -> s.SchemeCode:
-    from simprof.profiler.schemes.sampling import code, copies
+    from simprof.profiler.schemes.sampling.code import CODE
 
-    return s.SchemeCode(
-        generators={**code.CODE.generators, **copies.CODE.generators},
-    )
+    return CODE
 
 
 SAMPLED = s.SchemeDefinition(

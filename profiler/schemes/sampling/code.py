@@ -1,32 +1,101 @@
-"""Code of the actions of `sampled` and `pep`.
-
-================================  ==================================================  ============
-action                            code                                                instructions
-================================  ==================================================  ============
-`--word`                          sethi; ld; sub; st; branch; nop                     6
-`r = -1`                          mov, in the register of a path that is no sample    1
-... where `word` comes to 0       `word = interval`, and what is done with a sample   more
-`if r >= 0 ...`                   branch; nop; the action where the path is sampled   2 and more
-================================  ==================================================  ============
-
-On V8 a branch needs `cmp` before it, on V8+ a copy of the register without its upper half.
-"""
+"""Actions of `sampled` and `pep`: paths that a guard has chosen are counted, others are not."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
 from simprof import schemes as s
-from simprof.profiler.schemes.sampling.actions import (
-    BURST,
-    UNSAMPLED,
-    WORD,
-    AddToSample,
-    ChoosePath,
-    CountSample,
-    SamplePath,
-)
 from simprof.schemes import asm, shapes
+
+# -- Actions
+
+
+WORD = "sample"  # counts down to the next sample
+BURST = "burst"  # counts the samples of a burst
+UNSAMPLED = -1  # in the path register along a path that `sampled` does not count
+
+
+class ChoosePath(s.Action, frozen=True):
+    """`r=constant` if the path that begins is a sample, else `r` is negative."""
+
+    effect = s.RegisterEffect.DEFINES
+
+    constant: int
+    interval: int
+
+    @property
+    def guard(self) -> s.Guard:
+        """See `Action`."""
+        return s.Guard(WORD, self.interval)
+
+    def execute(self, execution: s.Execution) -> None:
+        """See `Action`."""
+        execution.registers[0] = self.constant if execution.passes else UNSAMPLED
+        if execution.passes:
+            execution.take()
+
+    def __str__(self) -> str:
+        return f"if --sample<=0 sample={self.interval}; r={self.constant} else r={UNSAMPLED}"
+
+
+class OfSamples(s.Action, frozen=True):
+    """What is done along sampled paths only."""
+
+    def execute(self, execution: s.Execution) -> None:
+        """See `Action`."""
+        if execution.registers[0] >= 0:
+            execution.take()
+            super().execute(execution)
+
+    def __str__(self) -> str:
+        return f"if r>=0 {super().__str__()}"
+
+
+class AddToSample(OfSamples, s.AddRegister, frozen=True):
+    """`r+=constant` in samples."""
+
+
+class CountSample(OfSamples, s.CountPath, frozen=True):
+    """`count[r + constant]++` in samples: a path ends."""
+
+
+class SamplePath(s.CountPath, frozen=True):
+    """`count[r + constant]++` where the path that ends is a sample."""
+
+    tick: int = 1
+    samples: int = 1
+    stride: int = 1
+
+    @property
+    def guard(self) -> s.Guard:
+        """See `Action`."""
+        return s.Guard(WORD, self.tick, s.Burst(BURST, self.samples, self.stride))
+
+    def execute(self, execution: s.Execution) -> None:
+        """See `Action`."""
+        if execution.passes:
+            execution.take()
+            super().execute(execution)
+
+    def __str__(self) -> str:
+        return f"if --sample<=0 count[{s.register_sum(self.constant)}]++"
+
+
+# -- Code
+#
+# Code of the actions of `sampled` and `pep`.
+#
+# ================================  ==================================================  ============
+# action                            code                                                instructions
+# ================================  ==================================================  ============
+# `--word`                          sethi; ld; sub; st; branch; nop                     6
+# `r = -1`                          mov, in the register of a path that is no sample    1
+# ... where `word` comes to 0       `word = interval`, and what is done with a sample   more
+# `if r >= 0 ...`                   branch; nop; the action where the path is sampled   2 and more
+# ================================  ==================================================  ============
+#
+# On V8 a branch needs `cmp` before it, on V8+ a copy of the register without its upper half.
+
 
 R = s.Register
 
@@ -134,6 +203,130 @@ def _sample_shape(action: SamplePath, access: s.CounterAccess) -> Hashable:
     return is_single, constants, s.count_shape(action, access)
 
 
+# -- Sampling in a second copy of the routine
+#
+# `sampled` with duplicated code: a sampled path is executed in a second copy of the routine.
+#
+# The first copy has checks only, where paths begin; the second counts, without any test. Both begin
+# the next path at the end of one: the second goes back to the first, unless that path is a sample,
+# too. Actions are those of the variant with a test before each, and have other code.
+#
+# ================================  ==================================================  ============
+# where a path begins               code in the first copy, in the second               instructions
+# ================================  ==================================================  ============
+# no sample                         sethi; ld; sub; st; branch; nop                     6
+#                                   the same, and `ba` to the first                     7
+# sample                            ... `sample = interval`; `r = c`; `ba` to the other 4 more
+# ================================  ==================================================  ============
+
+
+_NOTHING = s.NoCode()
+
+
+class EnterPath(ChoosePath, frozen=True):
+    """Where an activation begins: only in the first copy."""
+
+    @property
+    def bodies(self) -> tuple[s.Action, s.Action]:
+        """See `Action`."""
+        return CheckInFirst(self.constant, self.interval), s.Landing()
+
+
+class NextPath(ChoosePath, frozen=True):
+    """Where a path ends and the next one begins."""
+
+    @property
+    def bodies(self) -> tuple[s.Action, s.Action]:
+        """See `Action`."""
+        return CheckInFirst(self.constant, self.interval), CheckInSecond(
+            self.constant, self.interval
+        )
+
+
+class InCopy(s.Action, frozen=True):
+    """What is done in the second copy only."""
+
+    def execute(self, execution: s.Execution) -> None:
+        """See `Action`."""
+        if execution.in_copy:
+            super().execute(execution)
+
+
+class AddInCopy(InCopy, s.AddRegister, frozen=True):
+    """`r+=constant` in the second copy."""
+
+    @property
+    def bodies(self) -> tuple[s.Action, s.Action]:
+        """See `Action`."""
+        return _NOTHING, s.AddRegister(self.constant)
+
+
+class CountInCopy(InCopy, s.CountPath, frozen=True):
+    """`count[r + constant]++` in the second copy: a path ends."""
+
+    @property
+    def bodies(self) -> tuple[s.Action, s.Action]:
+        """See `Action`."""
+        return _NOTHING, s.CountPath(self.constant, self.on_back_edge)
+
+
+class CheckInFirst(s.Action, frozen=True):
+    """The code of a path's beginning in the first copy."""
+
+    effect = s.RegisterEffect.DEFINES
+    changes_copy = True
+
+    constant: int
+    interval: int
+
+    def __str__(self) -> str:
+        return f"if --{WORD}<=0 {WORD}={self.interval}; r={self.constant}; to the second copy"
+
+
+class CheckInSecond(CheckInFirst, frozen=True):
+    """The same in the second copy."""
+
+    def __str__(self) -> str:
+        return (
+            f"if --{WORD}<=0 {WORD}={self.interval}; r={self.constant} else r={UNSAMPLED}; to the "
+            "first copy"
+        )
+
+
+def check(writer: s.Writer, action: CheckInFirst) -> None:
+    """Write the check of the first copy."""
+    base, left, word = count_down(writer)
+
+    def sample() -> None:
+        _begin(writer, action, base, left, word)
+        writer.leave()
+
+    writer.conditional("lez", left, sample, spare=2)
+
+
+def check_again(writer: s.Writer, action: CheckInSecond) -> None:
+    """Write the check of the second copy."""
+    base, left, word = count_down(writer)
+
+    def sample() -> None:
+        _begin(writer, action, base, left, word)
+
+    writer.conditional("lez", left, sample, spare=2, otherwise=writer.leave)
+
+
+def _begin(
+    writer: s.Writer, action: CheckInFirst, base: s.Register, left: s.Register, word: int
+) -> None:
+    writer.constant(action.interval, left)
+    writer.emit(asm.store("st", left, base, word))
+    writer.set_path(writer.access.offset + writer.access.scale * action.constant)
+
+
+def _shape(action: CheckInFirst, access: s.CounterAccess) -> Hashable:
+    start = access.offset + access.scale * action.constant
+    return shapes.constant(action.interval, access), shapes.constant(start, access)
+
+
 CODE = s.SchemeCode(
     generators={
         ChoosePath: s.Generator(begin_path, needs, _choose_shape),
@@ -142,5 +335,7 @@ CODE = s.SchemeCode(
         ),
         CountSample: s.Generator(count_sample, needs, s.count_shape),
         SamplePath: s.Generator(sample_path, needs, _sample_shape),
+        CheckInFirst: s.Generator(check, needs, _shape),
+        CheckInSecond: s.Generator(check_again, needs, _shape),
     },
 )

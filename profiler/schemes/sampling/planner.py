@@ -22,19 +22,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from simprof import schemes as s
-from simprof.profiler.schemes.sampling.actions import (
+from simprof.profiler.schemes.sampling.code import (
     BURST,
     WORD,
+    AddInCopy,
     AddToSample,
     ChoosePath,
-    CountSample,
-    SamplePath,
-)
-from simprof.profiler.schemes.sampling.copies import (
-    AddInCopy,
     CountInCopy,
+    CountSample,
     EnterPath,
     NextPath,
+    SamplePath,
 )
 
 

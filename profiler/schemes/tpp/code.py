@@ -1,40 +1,6 @@
-"""Code of the actions of tpp plans (TPP appendix A).
+"""What targeted path profiling does on edges (TPP 4.1, appendix A)."""
 
-=====================  ==========================================  ===========================
-action                 code                                        executed
-=====================  ==========================================  ===========================
-`poison r`             sethi %hi(0xC0000000)                       1
-`cold++`               sethi; ld; add; st                          4
-hot or cold count      addressing: sethi; or; sra; movrnz;         7 (6 without the `or`)
-                       ld; add; st (A.1)
-                       addressing on V8, which has no movrnz:      9 (8)
-                       sethi; or; sra; and; andn; or; ld; add; st
-                       indexing: add; sra; or; sll; sethi; add;    9 (8 without the `add`)
-                       ld; add; st
-                       hash table: add; srl; sethi; ld; add; st;   8 (9 on V8+ and V8)
-                       brnz; nop; then the call                    + 2 (3)
-the same, branching    addressing: srl; brz; nop; then             3 (4)
-                       ld; add; st if hot                          + 3
-                       sethi; ld; add; ba; st if cold              + 5
-                       indexing: add; srl; brz; nop; then          4 (5), one less without `add`
-                       sll; sethi; add; ld; add; st, or as above   + 6, or + 5
-                       hash table: add; srl; brz; nop; then        4 (5)
-                       the call, or as above
-hot count, or none     addressing: srl; brnz; nop; then            3 (4)
-                       ld; add; st                                 + 3
-                       indexing: add; srl; brnz; nop; then         4 (5), one less without `add`
-                       sll; sethi; add; ld; add; st                + 6
-                       hash table: add; srl; brnz; nop; then       4 (5)
-                       the call
-=====================  ==========================================  ===========================
-
-Indexing needs no conditional move: the cold counter is counter -1 of the array, and a negative
-number or its own sign is -1. It is the sum that is tested, since a hot path's register may be
-negative before its last increment is added (A.2).
-
-An addressing count leaves the path register destroyed, as the paper's does: a path ends there.
-Poison is a positive number to a 64-bit comparison, so all tests are of bit 31.
-"""
+# ruff: noqa: D102 - overriding methods do what `Action` says
 
 from __future__ import annotations
 
@@ -42,15 +8,134 @@ from collections.abc import Callable, Hashable
 from functools import partial
 
 from simprof import schemes as s
-from simprof.profiler.schemes.tpp.actions import (
-    COLD_COUNTER,
-    CountBranching,
-    CountColdPath,
-    CountHotPath,
-    CountUnlessCold,
-    Poison,
-)
 from simprof.schemes import asm, shapes
+
+# -- Actions
+
+
+COLD_COUNTER = -1  # Number of the counter below a routine's array that counts cold paths (TPP A.1)
+POISON = -(1 << 30)  # What a poisoned path register holds: its two high bits are set (TPP A.2)
+
+
+class Poison(s.Action, frozen=True):
+    """`poison r`: the path is cold from here on (TPP 4.1, A.2)."""
+
+    effect = s.RegisterEffect.DEFINES
+
+    def execute(self, execution: s.Execution) -> None:
+        execution.registers[0] = POISON
+
+    def __str__(self) -> str:
+        return "poison r"
+
+
+class CountHotPath(s.Action, frozen=True):
+    """`count[r + constant]++` if r is not poisoned, else `cold++` (TPP 4.1, A.1)."""
+
+    constant: int
+    on_back_edge: bool = False
+    hashed: bool = False  # The counters are in a hash table: its call is conditional code.
+
+    def execute(self, execution: s.Execution) -> None:
+        counter = execution.registers[0] + self.constant
+        if counter < 0:
+            execution.count(COLD_COUNTER)
+            return
+        if self.hashed:
+            execution.take()
+        execution.count(counter, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"if r<0 cold++ else count[{s.register_sum(self.constant)}]++"
+
+
+class CountBranching(s.Action, frozen=True):
+    """The same as `CountHotPath`, with a branch around conditional code for cold paths (4.1)."""
+
+    constant: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: s.Execution) -> None:
+        counter = execution.registers[0] + self.constant
+        if counter < 0:
+            execution.take()
+            execution.count(COLD_COUNTER)
+        else:
+            execution.count(counter, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"if r<0 cold++ else count[{s.register_sum(self.constant)}]++"
+
+
+class CountColdPath(s.Action, frozen=True):
+    """`cold++`: a path that is cold in any case ends (TPP 4.1.2)."""
+
+    effect = s.RegisterEffect.IGNORES
+
+    def execute(self, execution: s.Execution) -> None:
+        execution.count(COLD_COUNTER)
+
+    def __str__(self) -> str:
+        return "cold++"
+
+
+class CountUnlessCold(s.Action, frozen=True):
+    """`count[r + constant]++`, conditional code, if r is not poisoned: cold paths are ignored (TPP
+    4.1).
+    """
+
+    constant: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: s.Execution) -> None:
+        counter = execution.registers[0] + self.constant
+        if counter >= 0:
+            execution.take()
+            execution.count(counter, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"if r>=0 count[{s.register_sum(self.constant)}]++"
+
+
+# -- Code
+#
+# Code of the actions of tpp plans (TPP appendix A).
+#
+# =====================  ==========================================  ===========================
+# action                 code                                        executed
+# =====================  ==========================================  ===========================
+# `poison r`             sethi %hi(0xC0000000)                       1
+# `cold++`               sethi; ld; add; st                          4
+# hot or cold count      addressing: sethi; or; sra; movrnz;         7 (6 without the `or`)
+#                        ld; add; st (A.1)
+#                        addressing on V8, which has no movrnz:      9 (8)
+#                        sethi; or; sra; and; andn; or; ld; add; st
+#                        indexing: add; sra; or; sll; sethi; add;    9 (8 without the `add`)
+#                        ld; add; st
+#                        hash table: add; srl; sethi; ld; add; st;   8 (9 on V8+ and V8)
+#                        brnz; nop; then the call                    + 2 (3)
+# the same, branching    addressing: srl; brz; nop; then             3 (4)
+#                        ld; add; st if hot                          + 3
+#                        sethi; ld; add; ba; st if cold              + 5
+#                        indexing: add; srl; brz; nop; then          4 (5), one less without `add`
+#                        sll; sethi; add; ld; add; st, or as above   + 6, or + 5
+#                        hash table: add; srl; brz; nop; then        4 (5)
+#                        the call, or as above
+# hot count, or none     addressing: srl; brnz; nop; then            3 (4)
+#                        ld; add; st                                 + 3
+#                        indexing: add; srl; brnz; nop; then         4 (5), one less without `add`
+#                        sll; sethi; add; ld; add; st                + 6
+#                        hash table: add; srl; brnz; nop; then       4 (5)
+#                        the call
+# =====================  ==========================================  ===========================
+#
+# Indexing needs no conditional move: the cold counter is counter -1 of the array, and a negative
+# number or its own sign is -1. It is the sum that is tested, since a hot path's register may be
+# negative before its last increment is added (A.2).
+#
+# An addressing count leaves the path register destroyed, as the paper's does: a path ends there.
+# Poison is a positive number to a 64-bit comparison, so all tests are of bit 31.
+
 
 POISONED = 0xC0000000  # The two high bits of a 32-bit path register (TPP A.2)
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from simprof import schemes as s
-from simprof.profiler.schemes.tpp.actions import (
+from simprof.profiler.schemes.tpp.code import (
     CountBranching,
     CountColdPath,
     CountHotPath,

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.tracing.actions import TRACE, WriteTarget
+from simprof.profiler.schemes.tracing.code import TRACE, WriteTarget
 
 # -- Where witnesses go: blockers first, then a spanning tree (BL94 section 4)
 #

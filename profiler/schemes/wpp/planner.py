@@ -20,14 +20,16 @@ from msgspec.structs import replace
 
 from simprof import schemes as s
 from simprof.profiler.schemes.pp.planner import PathPlan
-from simprof.profiler.schemes.tracing.actions import TRACE
 from simprof.profiler.schemes.tracing.code import (
+    STREAM,
+    TRACE,
     begin_append,
+    byte_flush_routine,
     end_append,
+    flush_name,
     run_cost,
     set_symbol,
 )
-from simprof.profiler.schemes.tracing.flush import STREAM, byte_flush_routine, flush_name
 from simprof.schemes import asm, shapes
 
 # -- Actions
@@ -52,7 +54,7 @@ class WriteConstantPath(s.CountConstantPath, frozen=True):
 # A symbol is a word: the routine's first number in the program plus the path's. A path that the
 # register tells: `sethi; ld; sethi; or; add; st; add; st`, and two or three instructions that test
 # the position; one without `add` less where the path is known. Buffer and flush are those of
-# traces (`tracing.flush`).
+# traces (`tracing.code`).
 
 _VALUE, _PATH = 3, 4  # Temporaries behind those of `begin_append`
 

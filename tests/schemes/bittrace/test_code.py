@@ -31,8 +31,8 @@ from simprof.profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, CountPath, Execution
 from simprof.profiler.plan.plan import Addressing, CounterTable
-from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
-from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
+from simprof.profiler.schemes.bittrace.code import CountWords, ShiftBits, ShiftWord, StartWords
+from simprof.profiler.schemes.bittrace.codes import WORD_BITS
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import AssemblyError, Item, Register

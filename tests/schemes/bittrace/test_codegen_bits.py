@@ -25,7 +25,7 @@ from simprof.profiler.graphfiles.execution import instructions_of_hashing
 from simprof.profiler.plan.actions import PathIncrement
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.bittrace import branch_codes
+from simprof.profiler.schemes.bittrace import codes as branch_codes
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.simulator.binary.program import MachineKind
 from tests.support.code_bench import CodeBench

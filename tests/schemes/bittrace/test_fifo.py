@@ -1,3 +1,5 @@
+"""`fifo`: its plans, and what windows tell of paths and edges."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -9,8 +11,8 @@ from simprof.profiler.plan.actions import CountConstantPath, CountEdge, CountPat
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.bittrace.actions import CountWords, ShiftRecord, StartWords
-from simprof.profiler.schemes.bittrace.fifo import FifoPlan, plan_fifo
+from simprof.profiler.schemes.bittrace.code import CountWords, ShiftRecord, StartWords
+from simprof.profiler.schemes.bittrace.planner import FifoPlan, plan_fifo
 from tests.oracles.brute import graph
 from tests.support.figures import EPP_1_PROFILES, edge, epp_1, epp_2, letters, walk
 

@@ -13,9 +13,9 @@ from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.placement import choose_table, wastes_space
 from simprof.profiler.plan.plan import Addressing, CounterTable
-from simprof.profiler.schemes.bittrace import branch_codes
-from simprof.profiler.schemes.bittrace.actions import ShiftBits
-from simprof.profiler.schemes.bittrace.branch_codes import WORD_BITS
+from simprof.profiler.schemes.bittrace import codes as branch_codes
+from simprof.profiler.schemes.bittrace.code import ShiftBits
+from simprof.profiler.schemes.bittrace.codes import WORD_BITS
 from simprof.profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.simulator.errors import UsageError

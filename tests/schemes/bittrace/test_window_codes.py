@@ -1,3 +1,5 @@
+"""The codes of windows of branches, as `fifo` keeps them."""
+
 from __future__ import annotations
 
 import random
@@ -6,7 +8,7 @@ import pytest
 
 from simprof.profiler.code.hash_routine import MAX_WORDS
 from simprof.profiler.graphs.paths import PathEnd, PathStart
-from simprof.profiler.schemes.bittrace.window_codes import window_codes
+from simprof.profiler.schemes.bittrace.codes import window_codes
 from tests.oracles.brute import graph, random_graph
 from tests.support.figures import edge, epp_1, epp_2, letters
 

@@ -18,13 +18,15 @@ from simprof.profiler.code.snippet_parts import CounterAccess
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.schemes.cs6120 import code as lr
-from simprof.profiler.schemes.cs6120.code import PAIR_TABLE, logging_cost, pair_slot
-from simprof.profiler.schemes.cs6120.edge_log import (
+from simprof.profiler.schemes.cs6120.code import (
+    PAIR_TABLE,
     LogAction,
     LogDestination,
     LogDisrupt,
     LoggedEdge,
     LogSource,
+    logging_cost,
+    pair_slot,
 )
 from simprof.profiler.schemes.cs6120.planner import (
     CallsPlan,

@@ -12,11 +12,12 @@ from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.graphs.flow import check, propagate
 from simprof.profiler.plan.decoders import Plan, RoutineCounters
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.cs6120.disruption import Disruptions, interior_entries
-from simprof.profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from simprof.profiler.schemes.cs6120.code import LogDestination, LogDisrupt, LogSource
 from simprof.profiler.schemes.cs6120.planner import (
     CallsPlan,
+    Disruptions,
     _calls,
+    interior_entries,
     plan_calls,
     plan_calls_optimal,
     plan_naive,

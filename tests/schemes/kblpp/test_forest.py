@@ -13,19 +13,22 @@ import pytest
 from simprof.profiler.code.layout import COUNTER_SIZE, CounterLayout
 from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.plan import POOL_START, CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.kblpp.actions import BeginStream, Emit
 from simprof.profiler.schemes.kblpp.code import (
+    BUCKETS,
     CHILD,
     NODE_SIZE,
     NODES,
     ROOT,
     ROOT_HASHED,
+    BeginStream,
+    Emit,
+    Sequences,
+    bucket,
     call_cost,
     read_table,
     table_cost,
     table_size,
 )
-from simprof.profiler.schemes.kblpp.forest import BUCKETS, Sequences, bucket
 from simprof.simulator.binary.program import MachineKind
 from tests.oracles.slabs import BEGIN, Node, all_nodes, counts, path_forest, sequences, slab_forest
 

@@ -19,7 +19,7 @@ from simprof.profiler.code.snippet_parts import Body
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.kiter.actions import (
+from simprof.profiler.schemes.kiter.code import (
     AddAccumulators,
     BeginPath,
     CountIterations,

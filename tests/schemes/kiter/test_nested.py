@@ -13,8 +13,8 @@ from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import RegisterEffect
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.rehearsal import rehearse
-from simprof.profiler.schemes.kiter.actions import BeginPath, NextIteration
 from simprof.profiler.schemes.kiter.choice import read_choices
+from simprof.profiler.schemes.kiter.code import BeginPath, NextIteration
 from simprof.profiler.schemes.kiter.nested import NestedPlan, plan_outer
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from tests.oracles.brute import random_graph, random_walk, structured_graph

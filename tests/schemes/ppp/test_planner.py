@@ -16,11 +16,9 @@ from simprof.profiler.plan.actions import Execution, SetRegister
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.ppp.options import ValuePlaces
-from simprof.profiler.schemes.ppp.planner import Parts, PppPlan, plan_ppp
-from simprof.profiler.schemes.ppp.predicted import PredictedPlan
-from simprof.profiler.schemes.tpp.actions import CountHotPath, Poison
-from simprof.profiler.schemes.tpp.plan import TppPlan
-from simprof.profiler.schemes.tpp.planner import plan_tpp
+from simprof.profiler.schemes.ppp.planner import Parts, PppPlan, PredictedPlan, plan_ppp
+from simprof.profiler.schemes.tpp.code import CountHotPath, Poison
+from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles import practical
 from tests.oracles.brute import random_graph, random_walk
 from tests.oracles.tpp import Key, ending, hot_paths, tally, uncounted_paths

@@ -22,8 +22,8 @@ from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.planner import plan_pp
-from simprof.profiler.schemes.pref import actions
-from simprof.profiler.schemes.pref.actions import (
+from simprof.profiler.schemes.pref import code as actions
+from simprof.profiler.schemes.pref.code import (
     UNINTERESTING,
     AddBoth,
     CountKnown,

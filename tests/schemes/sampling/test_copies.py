@@ -19,7 +19,7 @@ from simprof.profiler.request.request import RegisterUse, SchemeOptions, Setting
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.registry import make_plan
-from simprof.profiler.schemes.sampling.copies import CheckInFirst, CheckInSecond
+from simprof.profiler.schemes.sampling.code import CheckInFirst, CheckInSecond
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.oracles.brute import random_graph, random_walk, structured_graph

@@ -13,16 +13,16 @@ from simprof.profiler.code.snippet_parts import HASH_REGISTERS, Body
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import Action, AddRegister, Execution, SetRegister
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.tpp.actions import (
+from simprof.profiler.schemes.tpp.code import (
     COLD_COUNTER,
     POISON,
+    POISONED,
     CountBranching,
     CountColdPath,
     CountHotPath,
     CountUnlessCold,
     Poison,
 )
-from simprof.profiler.schemes.tpp.code import POISONED
 from simprof.simulator.binary.program import MachineKind
 from tests.support.code_bench import END_TRAP, STACK
 from tests.support.snippets import (

@@ -20,14 +20,14 @@ from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.placement import place
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
-from simprof.profiler.schemes.tpp.actions import (
+from simprof.profiler.schemes.tpp.code import (
     COLD_COUNTER,
     CountColdPath,
     CountHotPath,
     Poison,
 )
-from simprof.profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
+from simprof.profiler.schemes.tpp.reduction import Disconnection, disconnect
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.oracles.exact import simulate
 from tests.oracles.tpp import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.tpp.actions import Poison
+from simprof.profiler.schemes.tpp.code import Poison
 from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph
 from tests.support.figures import by_edge, edge, named, walk

@@ -12,10 +12,11 @@ from simprof.profiler.code.registers import mask
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import WriteAddress, WriteTrace
 from simprof.profiler.schemes.tracing import code as snippets_trace
-from simprof.profiler.schemes.tracing.actions import TRACE_SIZE, WriteTarget
-from simprof.profiler.schemes.tracing.flush import (
+from simprof.profiler.schemes.tracing.code import (
     CALL,
     TRACE_BUFFER,
+    TRACE_SIZE,
+    WriteTarget,
     flush_cost,
     flush_instructions,
     flush_name,

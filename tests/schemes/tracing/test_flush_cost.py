@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.schemes.tracing.actions import TRACE_SIZE
-from simprof.profiler.schemes.tracing.flush import flush_name
+from simprof.profiler.schemes.tracing.code import TRACE_SIZE, flush_name
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from tests.oracles.exact import simulate

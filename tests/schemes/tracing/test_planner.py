@@ -14,7 +14,7 @@ from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.tracing import decisions, free_way
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.tracing.actions import WriteTarget
+from simprof.profiler.schemes.tracing.code import WriteTarget
 from simprof.profiler.schemes.tracing.planner import (
     TracePlan,
     bits_for,
