@@ -12,8 +12,10 @@ to_networkx, from_networkx
     Control-flow graphs as networkx graphs, and back.
 load, save
     Profile files.
-quality
-    How good one profile is by another.
+quality, diff
+    How good one profile is by another, and what two differ in.
+explain, export, table, sweep
+    What the commands of these names write.
 
 The command line's options are keyword arguments, with `_` for `-`; `docs/API.md` is a tour. What
 they check is what the command line checks, with the same messages: every error that simprof
@@ -40,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    from simprof._commands import diff, explain, export, sweep, table
     from simprof._graphs import (
         PlannedEdge,
         PlannedGraph,
@@ -57,8 +60,8 @@ if TYPE_CHECKING:
     from simprof.simulator.errors import SimulatorError as SimprofError
     from simprof.simulator.errors import UsageError
 
-__all__ = ["call_graph", "compare", "from_networkx", "load", "plan", "quality", "recover", "run"]
-__all__ += ["save", "to_networkx"]
+__all__ = ["call_graph", "compare", "diff", "explain", "export", "from_networkx", "load", "plan"]
+__all__ += ["quality", "recover", "run", "save", "sweep", "table", "to_networkx"]
 __all__ += ["Comparison", "Measurement", "PlannedEdge", "PlannedGraph", "RecoveredProgram"]
 __all__ += ["Block", "ControlFlowGraph", "Edge", "EdgeCount", "EdgeKind", "PathCount"]
 __all__ += ["Quality", "RoutineProfile", "SimprofError", "UsageError"]
@@ -66,6 +69,7 @@ __all__ += ["Quality", "RoutineProfile", "SimprofError", "UsageError"]
 _HOMES = {
     "simprof.profiler.graphs.cfg": "Block ControlFlowGraph Edge EdgeKind",
     "simprof.profiler.profiles.profile": "EdgeCount PathCount RoutineProfile",
+    "simprof._commands": "diff explain export sweep table",
     "simprof._graphs": (
         "PlannedEdge PlannedGraph RecoveredProgram call_graph from_networkx plan recover "
         "to_networkx"

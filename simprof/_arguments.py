@@ -6,9 +6,13 @@ the command line and read by the command itself, so that both doors have one set
 
 from __future__ import annotations
 
+import io
 import os
+import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from enum import Enum
+from pathlib import Path
 from typing import Any, TypedDict
 
 import click
@@ -63,7 +67,7 @@ class ModeOptions(TypedDict, total=False):
 
 
 # Options about what a command writes, which have no meaning here
-OUTPUTS = frozenset("json report html output trace top details summary progress quiet".split())
+OUTPUTS = frozenset("json report html svg output trace top details summary progress quiet".split())
 
 
 def parse(
@@ -76,10 +80,52 @@ def parse(
     """Return the parameters of a command of the command line, by the names that it gives them.
 
     - `arguments`: Its positional arguments.
+    - `options`, `one_mode`: As of `option_words`.
+
+    Raises UsageError if there is no such option, or it does not take the value.
+    """
+    words = option_words(command, options, one_mode=one_mode)
+    try:
+        with command.make_context(command.name, [*words, "--", *map(text, arguments)]) as context:
+            _refuse_unused(context.params)
+            return dict(context.params)
+    except click.UsageError as error:
+        raise UsageError(" ".join(error.format_message().split())) from None
+
+
+def execute(
+    command: click.Command,
+    arguments: Sequence[Text],
+    options: Mapping[str, Any],
+    output: Path,
+    *more: str,  # words of the command line
+) -> None:
+    """Run a command as the command line does, its results into a file.
+
+    What it would say on stderr are warnings. Raises UsageError as `parse`.
+    """
+    words = [*option_words(command, options), "--output", str(output), *more]
+    if any("--progress" in each.opts for each in command.params):
+        words.append("--no-progress")
+    said = io.StringIO()
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(said):
+            command.main([*words, "--", *map(text, arguments)], standalone_mode=False)
+    except click.UsageError as error:
+        raise UsageError(" ".join(error.format_message().split())) from None
+    for line in said.getvalue().splitlines():
+        warnings.warn(line.removeprefix("simprof: "), stacklevel=4)
+
+
+def option_words(
+    command: click.Command, options: Mapping[str, Any], *, one_mode: bool = False
+) -> list[str]:
+    """Return options as the words of a command line.
+
     - `options`: Values of its options, by keyword; None stands for the default.
     - `one_mode`: Whether options of a mode are taken, too, where the command takes several modes.
 
-    Raises UsageError if there is no such option, or it does not take the value.
+    Raises UsageError if there is no such option.
     """
     known = {keyword(p): p for p in command.params if isinstance(p, click.Option)}
     for name in OUTPUTS:
@@ -93,12 +139,7 @@ def parse(
             raise UsageError(unknown("option", name, usable))
         if value is not None:
             words += _words(known[name], value)
-    try:
-        with command.make_context(command.name, [*words, "--", *map(text, arguments)]) as context:
-            _refuse_unused(context.params)
-            return dict(context.params)
-    except click.UsageError as error:
-        raise UsageError(" ".join(error.format_message().split())) from None
+    return words
 
 
 def _with_mode(known: Mapping[str, click.Option], options: Mapping[str, Any]) -> dict[str, Any]:

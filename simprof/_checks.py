@@ -7,14 +7,32 @@ error about simprof's own code, or in a file that holds no profile.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from simprof.simulator.errors import UsageError
+from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
     from simprof.profiler.graphs.cfg import ControlFlowGraph
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def public(function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function whose errors begin at itself: what it calls is not the caller's matter."""
+
+    @wraps(function)
+    def called(*arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return function(*arguments, **options)
+        except SimulatorError as error:
+            raise error.with_traceback(None) from None
+
+    return called
 
 
 def file_path(value: object, what: str) -> Path:

@@ -11,14 +11,20 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from simprof._arguments import ModeOptions, parse
-from simprof._checks import check_networkx, check_weights, file_path, wrong
+from simprof._checks import check_networkx, check_weights, file_path, public, wrong
+from simprof._frames import data_frame
 from simprof._html import facts, html_table
+from simprof.profiler.graphfiles.lesson import lesson
+from simprof.profiler.profiles import tables
 from simprof.profiler.recovery import recovery
+from simprof.profiler.reports import graph_run
 from simprof.profiler.reports.display import brief
+from simprof.profiler.request.likeness import unknown
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
     import networkx as nx
+    import pandas as pd
 
     from simprof.profiler.graphfiles.reader import GraphDocument
     from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -52,6 +58,21 @@ class PlannedEdge(Struct, frozen=True):
     count: int  # How often the graph's runs cross the edge
 
 
+class Picture(str):
+    """A picture as SVG, which a notebook shows."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
+PLANNED = (
+    *(tables.DataColumn(name, tables.ColumnKind.TEXT) for name in ("source", "target", "actions")),
+    *map(tables.DataColumn, ("cost", "count")),
+)
+
+
 class PlannedGraph(Struct, frozen=True):
     """A scheme on a graph, `cfg`."""
 
@@ -60,7 +81,8 @@ class PlannedGraph(Struct, frozen=True):
     answer: Mapping[str, Any]
 
     def __repr__(self) -> str:
-        return f"PlannedGraph(cfg={self.cfg!r})"
+        mode, paths = self.answer["mode"], self.potential_paths
+        return f"PlannedGraph({self.cfg.name!r}, mode={mode!r}, {paths} paths, added={self.added})"
 
     @property
     def potential_paths(self) -> int:
@@ -87,6 +109,39 @@ class PlannedGraph(Struct, frozen=True):
             PlannedEdge(edge["source"], edge["target"], does, made, cost, edge["executions"])
             for edge, does, made, cost in rows
         )
+
+    @property
+    def paths(self) -> tuple[Mapping[str, Any], ...]:
+        """The paths that the graph's runs took, or with `enumerate=True` all potential ones.
+
+        Fields are those of `paths` and `all_paths` in the answer.
+        """
+        return tuple(self.answer.get("all_paths", self.answer["paths"]))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row an edge, as a pandas frame: what the scheme does there.
+
+        Raises SimprofError if pandas is not installed.
+        """
+        rows = tuple(
+            (str(each.source), str(each.target), ", ".join(each.actions), each.cost, each.count)
+            for each in self.edges
+        )
+        return data_frame(tables.ProfileTable("edges", PLANNED, rows))
+
+    def draw(self, step: int | str = "code") -> Picture:
+        """Return a picture of one step of `simprof explain`, which a notebook shows.
+
+        `step`: Its number, from 1, or its title: "numbering", "spanning tree", "code", ...
+        Raises SimprofError if there is no such step, or Graphviz's `dot` is not installed.
+        """
+        steps = lesson(self.answer).steps
+        titles = [each.title.lower() for each in steps]
+        if isinstance(step, int) and 1 <= step <= len(steps):
+            return Picture(graph_run.render_svg(steps[step - 1]))
+        if str(step).lower() not in titles:
+            raise UsageError(unknown("step", str(step), titles))
+        return Picture(graph_run.render_svg(steps[titles.index(str(step).lower())]))
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: what the scheme does, edge by edge."""
@@ -131,6 +186,7 @@ class RecoveredProgram(recovery.ProgramGraphs, frozen=True):
         return facts(summary) + html_table(title, columns, rows)
 
 
+@public
 def plan(
     graph: ControlFlowGraph | nx.MultiDiGraph | Mapping[str, Any] | StrPath,
     mode: str = "pp",
@@ -196,6 +252,7 @@ def plan(
     return PlannedGraph(document.cfg, analyse.analyse(document, asked))
 
 
+@public
 def recover(elf: StrPath) -> RecoveredProgram:
     """Recover the control-flow graphs of `elf`, a static SPARC ELF file, from its code alone.
 
@@ -215,6 +272,7 @@ def recover(elf: StrPath) -> RecoveredProgram:
     return RecoveredProgram(**asdict(found))
 
 
+@public
 def call_graph(recovered: recovery.ProgramGraphs) -> nx.MultiDiGraph:
     """Return a program's routines and their direct calls as a networkx graph.
 
@@ -238,6 +296,7 @@ def call_graph(recovered: recovery.ProgramGraphs) -> nx.MultiDiGraph:
     return calls.call_graph(recovered)
 
 
+@public
 def to_networkx(
     graph: ControlFlowGraph | Mapping[str, Any], weights: Sequence[float | None] | None = None
 ) -> nx.MultiDiGraph:
@@ -275,6 +334,7 @@ def to_networkx(
     return interchange.to_networkx(graph, weights)
 
 
+@public
 def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
     """Return the control-flow graph that a networkx graph stands for.
 

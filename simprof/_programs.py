@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 from msgspec.structs import replace
 
 from simprof._arguments import ModeOptions, parse
-from simprof._checks import file_path, program, words, wrong
+from simprof._checks import file_path, program, public, words, wrong
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class RunOptions(ProgramOptions, ModeOptions, total=False):
     """Options of `run`: those of `compare`, and of the modes."""
 
 
+@public
 def run(
     elf: StrPath,
     mode: str = "pp",
@@ -120,6 +121,7 @@ def run(
     return shown(found.measurements[0])
 
 
+@public
 def compare(
     elf: StrPath,
     modes: Sequence[str] | None = None,
@@ -162,13 +164,13 @@ def compare(
         working, failing = tried_modes()
         compared = tuple(map(read, working))
         for broken in failing:
-            warnings.warn(f"left out: {broken.reason}", stacklevel=2)
+            warnings.warn(f"left out: {broken.reason}", stacklevel=3)
     wanted_settings = settings(compared, scheme)
     with _request(chosen, scheme, stdout, stderr) as request:
         comparison = _measure(request, wanted_settings, chosen["jobs"], isolated)
     rows, refused = comparison.rows(wanted_settings)
     for name, why in refused.items():
-        warnings.warn(f"left out: {name}: {why}", stacklevel=2)
+        warnings.warn(f"left out: {name}: {why}", stacklevel=3)
     measurements = {name: shown(measurement) for name, measurement in rows}
     return Comparison(measurements, comparison.emulations, comparison.whole_emulations)
 
@@ -185,6 +187,7 @@ def _measure(
     return compare_program(request, wanted, jobs=jobs)
 
 
+@public
 def load(profile: StrPath) -> Measurement:
     """Read a profile that `save` or `simprof run -o` wrote.
 
@@ -196,6 +199,7 @@ def load(profile: StrPath) -> Measurement:
     return shown(storage.load(file_path(profile, "profile")))
 
 
+@public
 def save(measurement: Measurement, profile: StrPath) -> None:
     """Write a profile, whole or not at all.
 
@@ -219,6 +223,7 @@ def save(measurement: Measurement, profile: StrPath) -> None:
     storage.save(measurement, file_path(profile, "profile"))
 
 
+@public
 def quality(
     profile: Measurement, truth: Measurement, *, hot: float = 0.125, flow: str = "branch"
 ) -> Quality:

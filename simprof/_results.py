@@ -41,6 +41,12 @@ class Routines(tuple[profile.RoutineProfile, ...]):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        """Return one line: how many routines there are, and the first ones by name."""
+        names = [brief(each.name) for each in self[:TOP]]
+        more = ["..."] if len(self) > TOP else []
+        return f"Routines({len(self)}: {', '.join(names + more)})"
+
     @overload
     def __getitem__(self, key: SupportsIndex | str, /) -> profile.RoutineProfile: ...
     @overload

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,9 +24,12 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.mode_options import ModeSetting, own_options_text, read
 from simprof.simulator.errors import UsageError
 
+if TYPE_CHECKING:
+    from simprof.profiler.graphfiles.lesson import Lesson
+
 SECTIONS = {
     "What to explain": ("modes", "weights", "order", "enumerate_paths"),
-    "What to write": ("summary", "report", "html", "json_file"),
+    "What to write": ("summary", "report", "html", "svg", "json_file"),
 }
 
 
@@ -59,9 +63,10 @@ SECTIONS = {
 @options.option("--summary", "Show all that is computed in one table, not step by step.")
 @options.json_option("Write one JSON object for each graph and mode, one a line; - is stdout.")
 @options.option("--html PAGE", "Write a page with pictures, one a step; - is stdout.", options.PATH)
+@options.option("--svg DIR", "Write the picture of each step there, as SVG.", options.PATH)
 @options.option(
     "--report FILE",
-    "Write the text there; - is stdout.  [default: stdout, without --json and --html]",
+    "Write the text there; - is stdout.  [default: stdout, without --json, --html and --svg]",
     options.PATH,
 )
 def explain_command(
@@ -73,6 +78,7 @@ def explain_command(
     summary: bool,
     json_file: Path | None,
     html: Path | None,
+    svg: Path | None,
     report: Path | None,
     **scheme: Any,
 ) -> int:
@@ -89,11 +95,13 @@ def explain_command(
         listed = _listed_modes(modes)
         streams.write(streams.STDOUT, "\n".join(map(own_options_text, listed)))
         return 0
-    shows_text = report is not None or (json_file is None and html is None)
+    shows_text = report is not None or not (json_file or html or svg)
     if summary and not shows_text:
         raise UsageError("--summary is about the text: leave it out, or ask for one by --report")
     outputs.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
     usual = registry.planned_modes() if html is not None else (DEFAULT_MODE,)
+    if svg is not None:
+        outputs.make_directory(svg)
     chosen = modes or tuple(map(read, usual))
     refuse_unused([mode.mode for mode in chosen])
     from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
@@ -119,6 +127,9 @@ def explain_command(
         from simprof.profiler.reports.html import page
 
         outputs.write_text(page.render_lessons(list(map(lesson, answers))), html)
+    if svg is not None:
+        for answer in answers:
+            _draw(lesson(answer), svg)
     if json_file is not None:
         outputs.write_text(graph_run.render_json(answers), json_file)
     if not shows_text:
@@ -130,6 +141,15 @@ def explain_command(
         text = "\n".join(graph_run.render_lesson(lesson(answer), width) for answer in answers)
     outputs.write_text(text, report)
     return 0
+
+
+def _draw(lesson: Lesson, directory: Path) -> None:
+    """Write a picture a step."""
+    from simprof.profiler.reports.graph_run import render_svg
+
+    for number, step in enumerate(lesson.steps, 1):
+        name = f"{lesson.title}-{lesson.mode}-{number:02}-{step.title.lower()}.svg"
+        outputs.write_text(render_svg(step), directory / re.sub(r"[^\w.+-]+", "-", name))
 
 
 def _listed_modes(modes: tuple[ModeSetting, ...] | None) -> list[str]:

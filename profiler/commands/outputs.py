@@ -38,6 +38,14 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
         seen.add(target)
 
 
+def make_directory(directory: Path) -> None:
+    """Make a directory for outputs; UsageError if it cannot be made."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{directory} cannot be made a directory: {error.strerror}") from None
+
+
 def write_text(text: str | Iterable[str], output: Path | None) -> None:
     """Write a text that programs read, or people, to a file or to stdout (None or `-`).
 

@@ -389,7 +389,7 @@ class _Picture:
             text = (
                 "The edges that write nothing (bold) hold no cycle, whatever the directions. The "
                 "others (coloured) write to the trace, or are derived from it: the counts of the "
-                "bold ones follow."
+                "first follow."
             )
         elif self.root_increment is not None:
             title = "Spanning tree"

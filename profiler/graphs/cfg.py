@@ -119,6 +119,13 @@ class ControlFlowGraph(Struct, frozen=True, dict=True):
     # Whether paths are numbered in the order of the edges, as in papers' figures
     ordered: bool = False
 
+    def __repr__(self) -> str:
+        """Return one line: its edges would fill a screen."""
+        return (
+            f"ControlFlowGraph(name={self.name!r}, blocks={len(self.blocks)}, "
+            f"edges={len(self.edges)})"
+        )
+
     @cached_property
     def entry(self) -> int:
         """Vertex id of ENTRY."""

@@ -242,6 +242,13 @@ class RoutineProfile(
     # self-loops excepted
     split_edges: tuple[int, ...] = ()
 
+    def __repr__(self) -> str:
+        """Return one line: its counts would fill a screen."""
+        return (
+            f"RoutineProfile(name={self.name!r}, activations={self.activations}, "
+            f"instructions={self.instructions}, added={self.added})"
+        )
+
     @classmethod
     def of_rows(
         cls,

@@ -6,6 +6,7 @@ out, and leaves out what a scheme does not compute.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
@@ -14,8 +15,10 @@ from simprof.profiler.graphfiles.lesson import Lesson, Line, Step, register_note
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.tables import loop_marks
 from simprof.profiler.reports import tables as layout
+from simprof.profiler.reports.cfg_formats import escaped
 from simprof.profiler.reports.display import group_digits, percent, plural, shorten, visible
 from simprof.profiler.reports.display import visible as readable
+from simprof.simulator.errors import UsageError
 
 Answer = Mapping[str, Any]
 
@@ -252,9 +255,42 @@ def render_lesson(lesson: Lesson, width: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+COLORS = {"tree": "black", "chord": "blue", "back": "gray40", "early": "gray40", "out": "gray70"}
+STYLES = {"tree": "bold", "dummy": "dashed", "back": "dashed", "out": "dotted"}
+
+
+def render_svg(step: Step) -> str:
+    """Return a picture of a step, drawn by Graphviz; UsageError if that is not installed."""
+    import graphviz
+
+    font = {"fontname": "monospace", "fontsize": "12"}
+    graph = graphviz.Digraph(node_attr={"shape": "box", **font}, edge_attr=font)
+    blocks = dict.fromkeys(name for each in step.lines for name in (each.source, each.target))
+    nodes = {block: f"n{number}" for number, block in enumerate(blocks)}
+    for block, node in nodes.items():
+        said = [readable(each) for each in (block, step.notes.get(block)) if each is not None]
+        shape = "ellipse" if block in ("ENTRY", "EXIT") else "box"
+        graph.node(node, escaped("\n".join(said)), shape=shape)
+    for line in step.lines:
+        look = {"style": STYLES.get(line.kind, "solid"), "color": COLORS.get(line.kind, "black")}
+        if line.source == "EXIT":  # the tree's edge from EXIT to ENTRY: it turns nothing round
+            look["constraint"] = "false"
+        label = escaped(f" {readable(line.label)}")
+        graph.edge(nodes[line.source], nodes[line.target], label=label, **look)
+    try:
+        drawn: str = graph.pipe(format="svg", encoding="utf-8")
+    except graphviz.ExecutableNotFound:
+        raise UsageError("a picture needs Graphviz's dot: `apt-get install graphviz`") from None
+    return drawn
+
+
+# What texts say of the looks of a picture, which text has not
+_LOOKS = re.compile(r" \((?:bold|coloured|dashed)\)")
+
+
 def _step(number: int, step: Step, width: int) -> Iterator[str]:
     yield f"{number}. {step.title}"
-    yield fill(step.text, width)
+    yield fill(_LOOKS.sub("", step.text), width)
     names = [(readable(line.source), readable(line.target)) for line in step.lines]
     before = max((len(source) for source, _ in names), default=0)
     after = max((len(target) for _, target in names), default=0)

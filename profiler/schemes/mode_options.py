@@ -157,11 +157,14 @@ def own_options(scheme: SchemeDefinition) -> tuple[SchemeOption[Any], ...]:
 
 def shown_options(mode: str, options: Mapping[str, Option]) -> dict[str, Option]:
     """Return a measurement's options for readers: none of other schemes, and the mode's own under
-    the names that stand behind a mode (`kiter:k=3`).
+    the names that stand behind a mode (`kiter:k=3`), `_` for `-` as in all keys.
     """
     scheme = registry.find(mode)
     declared = () if scheme is None else scheme.options.declared
-    words = {each.name: each.name if each.shared else each.spelling for each in declared}
+    words = {
+        each.name: each.name if each.shared else each.spelling.replace("-", "_")
+        for each in declared
+    }
     foreign = {option.name for option in registry.options()} - words.keys()
     return {words.get(name, name): value for name, value in options.items() if name not in foreign}
 

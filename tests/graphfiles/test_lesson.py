@@ -301,6 +301,18 @@ def test_page_text_and_json_of_one_call_are_those_of_three(
     assert "--summary is about the text" in capsys.readouterr().err
 
 
+def test_pictures_are_files(file: Path, tmp_path: Path) -> None:
+    """A picture a step; the text names no looks, which it has not."""
+    place, text = tmp_path / "made" / "here", tmp_path / "text"
+    command = ["explain", "--mode", "pp,bits", str(file), f"--svg={place}", f"--report={text}"]
+    assert cli.run(command) == 0
+    steps = [line for line in text.read_text().splitlines() if re.match(r"\d+\. ", line)]
+    assert len(list(place.glob("*.svg"))) == len(steps) > 10
+    assert not re.search(r"\((?:bold|dashed|coloured)\)", text.read_text())
+    (tmp_path / "full").write_text("")
+    assert cli.run([*command[:-2], f"--svg={tmp_path / 'full'}"]) == 125
+
+
 def test_collapsed_loops_have_a_step(tmp_path: Path) -> None:
     """`kiter:outer`: what is collapsed, k, and which numbers the paths of each graph have."""
     file = tmp_path / "nest.json"

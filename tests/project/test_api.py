@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
+from xml.etree import ElementTree
 
 import networkx as nx
 import pytest
@@ -372,3 +373,57 @@ def test_what_a_program_was_refused_is_said(compile_c: Find, tmp_path: Path) -> 
     found = simprof.run(elf, "pp", ["in"], root=tmp_path, writable=tmp_path)
     assert found.ending.status in (1, 3)
     assert not any("not found" in each for each in found.warnings)
+
+
+def test_commands_are_functions(fixture_elf: Find, tmp_path: Path) -> None:
+    """They take measurements and files alike, and return what the commands write."""
+    elf = fixture_elf("sieve")
+    saved, output = tmp_path / "pp", tmp_path / "output"
+    measured = simprof.run(elf, mode="qpt2")
+    simprof.save(simprof.run(elf, mode="pp"), saved)
+    simprof.save(measured, tmp_path / "qpt2")
+    assert command(["diff", str(saved), str(tmp_path / "qpt2"), "--json", f"-o{output}"]) == 0
+    assert simprof.diff(saved, measured) == json.loads(output.read_text())
+    assert command(["export", str(saved), "--format=csv", "--table=paths", f"-o{output}"]) == 0
+    assert simprof.export(saved, "csv", table="paths") == output.read_bytes()
+    results = simprof.sweep(tmp_path / "sweep.db", [elf], mode=["pp", "qpt2"], input="ref")
+    with pytest.warns(UserWarning, match="sieve: no result of sieve ref"):  # tpp is not there
+        made = simprof.table("cs6120", **{"from": results})
+    assert made["tables"][0]["name"] == "cs6120"
+    with pytest.raises(simprof.SimprofError, match="unknown table 'cs612': did you mean"):
+        simprof.table("cs612")
+
+
+def test_errors_begin_at_the_public_function() -> None:
+    with pytest.raises(simprof.SimprofError) as raised:
+        simprof.run("nothing.elf", mode="tp")
+    assert [each.name for each in raised.traceback] == [
+        "test_errors_begin_at_the_public_function",
+        "called",
+    ]
+
+
+@pytest.mark.parametrize("step", [5, "Spanning tree"])
+def test_a_plan_is_drawn_and_explained(step: int | str) -> None:
+    pairs = [list(pair) for pair in "AB AC BC BD CD DF DE EF".split()]
+    figure = {"entry": "A", "exit": "F", "edges": pairs, "runs": [["A C D F", 90]]}
+    planned = simprof.plan(figure)
+    assert repr(planned) == "PlannedGraph('graph', mode='pp', 6 paths, added=360)"
+    assert [(path["blocks"], path["executions"]) for path in planned.paths] == [(list("ACDF"), 90)]
+    assert len(simprof.plan(figure, enumerate=True).paths) == 6
+    frame = planned.to_frame().set_index(["source", "target"])
+    assert frame.T[("D", "F")].to_list() == ["count[r]++", 3, 90]
+    picture = planned.draw(step)
+    assert picture._repr_svg_() == picture
+    edges = ElementTree.fromstring(picture).findall(".//{*}g[@class='edge']")
+    assert len(edges) == len(pairs) + 3
+    with pytest.raises(simprof.SimprofError, match=r"unknown step 'kode': did you mean 'code'\?"):
+        planned.draw("kode")
+    assert "\n5. Spanning tree\nA maximum-weight spanning tree. It" in simprof.explain(figure)
+
+
+def test_values_take_a_line(fixture_elf: Find) -> None:
+    measured = simprof.run(fixture_elf("sieve"), mode="tpp", cold_always=True)
+    for value in (measured, measured.routines, measured.routines[0], measured.quality):
+        assert "\n" not in repr(value) and len(repr(value)) < 240
+    assert len(repr(simprof.recover(fixture_elf("sieve")).routines[0])) < 100
