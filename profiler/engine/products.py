@@ -45,11 +45,6 @@ class RoutineProduct:
         self.tables: Mapping[int, int] = {}
         self._edges: dict[int, tuple[int, ...]] = {}
 
-    @property
-    def start(self) -> tuple[PathState, ...]:
-        """The state in which activations begin."""
-        return tuple(player.start for player in self.players.values())
-
     def ends_anyway(self, edge: int) -> bool:
         """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves."""
         # Self-loops are among the back edges, but end segments for some schemes only.
@@ -92,7 +87,7 @@ class SegmentState(Struct, frozen=True):
     # `history` has the keys of the segments since the last back edge or ENTRY, where kept.
 
     routine: int
-    players: tuple[PathState, ...]
+    players: tuple[int, ...]  # by their numbers (`Player.states`)
     history: tuple[int, ...] = ()
 
 
@@ -110,7 +105,6 @@ class _Transition(NamedTuple):
     routine: int
     source: int  # number of the state
     key: int  # of the segment
-    target: int
     stretches: tuple[int, ...]  # of each player, the index among its stretches
 
 
@@ -149,7 +143,7 @@ class Products:
     def add(self, routine: int, product: RoutineProduct) -> int:
         """Add a routine; return the state in which its activations begin."""
         self._routines[routine] = product
-        return self._number(SegmentState(routine, product.start))
+        return self._number(SegmentState(routine, (0,) * len(product.players)))
 
     def _hashed(
         self, product: RoutineProduct, number: int, stretch: Stretch
@@ -182,15 +176,14 @@ class Products:
         passed = (False, False)
         if self._note is not None:
             operations.append(self._note(len(self._taken), state.routine, edges))
-        for (own, player), registers in zip(product.players.items(), state.players, strict=True):
+        for (own, player), before in zip(product.players.items(), state.players, strict=True):
             if product.guarded:
                 passed = product.passed(own, key)
-            place = player.stretch(registers, key, edges, passed)
-            stretch = player.stretches[place]
+            place = player.stretch(before, key, edges, passed)
             stretches.append(place)
-            after.append(stretch.after)
-            if stretch.at_end:
-                operations += self._hashed(product, own, stretch)
+            after.append(player.follows[place])
+            if player.stretches[place].at_end:
+                operations += self._hashed(product, own, player.stretches[place])
         history: tuple[int, ...] = ()
         if self.keeps_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
@@ -201,7 +194,7 @@ class Products:
         target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(operations)))
         self._memory.insert_segment(number, successor)
-        self._taken.append(_Transition(state.routine, number, key, target, tuple(stretches)))
+        self._taken.append(_Transition(state.routine, number, key, tuple(stretches)))
         return True
 
     def _list(self, operations: tuple[tuple[int, int], ...]) -> int:
@@ -226,7 +219,7 @@ class Products:
 
     def transition(self, number: int) -> tuple[int, tuple[int, ...], dict[int, Stretch]]:
         """Return a transition's routine, its edges, and what each scheme does, by slot."""
-        routine, _, key, _, places = self._taken[number]
+        routine, _, key, places = self._taken[number]
         product = self._routines[routine]
         stretches = {
             slot: player.stretches[place]
@@ -327,9 +320,9 @@ class Products:
         players = zip(product.players.items(), state.players, strict=True)
         return edges, {
             slot: player.execute(
-                registers, edges, ends=False, passed=product.passed(slot, register)
+                player.states[before], edges, ends=False, passed=product.passed(slot, register)
             )
-            for (slot, player), registers in players
+            for (slot, player), before in players
         }
 
 

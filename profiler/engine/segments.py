@@ -51,13 +51,19 @@ class Segmentation(Struct, frozen=True):
     cfg: ControlFlowGraph
     dag: Dag
     numbering: PathNumbering
-    # Edge id -> what the kernel does on it: BEGIN, where an activation begins, without the segment
-    # state, which is the run's; ADD; SEGMENT, where a segment ends.
-    steps: dict[int, tuple[Operation, ...]]
+    increments: tuple[int, ...]  # By edge of the dag, unscaled
     # By vertex, what register values lack to the sum of the segment's values (unscaled).
     potential: tuple[int, ...]
     shift: int  # number of bits below the segment's number in a key
     flags: int = 0  # how many of them are flags
+
+    @property
+    def steps(self) -> dict[int, tuple[Operation, ...]]:
+        """Edge id -> what the kernel does on it: BEGIN, where an activation begins, without the
+        segment state, which is the run's; ADD; SEGMENT, where a segment ends.
+        """
+        # Made anew, as only lowering asks, and these are as large as a plan.
+        return _steps(self.dag, [each << self.shift for each in self.increments], self.flags)
 
     def decode(self, key: int) -> tuple[int, ...]:
         """Return the edges of a segment in order, from ENTRY or behind a cut to its end."""
@@ -106,7 +112,7 @@ def segment(
         and cfg.edges[edge].source in dfs.reached
     )
     turns = frozenset(cuts) & dfs.self_loops
-    dag, numbering, _, event_counting = number_paths(
+    dag, numbering, _, chords = number_paths(
         cfg,
         dfs,
         heuristic(cfg, dfs) if weights is None else weights,
@@ -116,8 +122,7 @@ def segment(
         merged=turns,
     )
     shift = 1 + flags + len(dag.removed).bit_length()
-    steps = _steps(dag, [increment << shift for increment in event_counting.increments], flags)
-    return Segmentation(cfg, dag, numbering, steps, event_counting.potential, shift, flags)
+    return Segmentation(cfg, dag, numbering, chords.increments, chords.potential, shift, flags)
 
 
 def _steps(dag: Dag, increments: Sequence[int], flags: int) -> dict[int, tuple[Operation, ...]]:
@@ -206,36 +211,50 @@ class Player:
 
     def __init__(self, cfg: ControlFlowGraph, plan: InstrumentationPlan) -> None:
         self.plan = plan
-        self._is_hashed = plan.table is CounterTable.HASH
-        self._is_ordered = plan.counts_in_order
         self.stretches: list[Stretch] = []
-        self.start: PathState = (plan.initial, None)
+        self.follows: list[int] = []  # Of each of them, the number of the state behind it
+        self.states: list[PathState] = []  # By number
+        self._numbers: dict[PathState, int] = {}
+        self.start = self.states[self._number((plan.initial, None))]
         self._cfg = cfg
-        self._known: dict[tuple[PathState, int], int] = {}
+        # A state's number and a segment's key in one integer -> the index among `stretches`
+        self._known: dict[int, int] = {}
         self._dead: dict[int, bool] = {}  # By vertex: see `_reads_ahead`
-        # Edges on which paths are counted in a table, in order, under numbers that only a register
-        # knows
-        self._hashing = {
+        # Edges whose counts in a table are among those at the end of a segment
+        source, _ = cfg.ends
+        self._in_order = frozenset(edge for edge in self._hashing() if source[edge] != cfg.entry)
+
+    def _number(self, state: PathState) -> int:
+        number = self._numbers.setdefault(state, len(self.states))
+        if number == len(self.states):
+            self.states.append(state)
+        return number
+
+    def _hashing(self) -> frozenset[int]:
+        """Return the edges on which paths are counted in a table, in order, under numbers that only
+        a register knows.
+        """
+        return frozenset(
             edge
-            for edge, actions in (plan.actions.items() if self._is_ordered else ())
+            for edge, actions in (self.plan.actions.items() if self.plan.counts_in_order else ())
             for action in actions
             if action.effect is RegisterEffect.USES
-        }
-        # Those of them whose counts are among those at the end of a segment
-        self._in_order = {edge for edge in self._hashing if cfg.ends[0][edge] != cfg.entry}
+        )
 
     def ending_edges(self) -> frozenset[int]:
         """Return the edges that must end segments for the sake of the plan."""
-        return acting_turns(self._cfg, self.plan) | self._hashing | self.plan.guards.keys()
+        return acting_turns(self._cfg, self.plan) | self._hashing() | self.plan.guards.keys()
 
     def stretch(
-        self, state: PathState, key: int, edges: Sequence[int], passed: Passed = (False, False)
+        self, state: int, key: int, edges: Sequence[int], passed: Passed = (False, False)
     ) -> int:
-        """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
-        known = self._known.get((state, key))
+        """Index in `stretches` of what segment `key`, which has these edges, does from a state."""
+        known = self._known.get(state << 64 | key)
         if known is None:
-            known = self._known[state, key] = len(self.stretches)
-            self.stretches.append(self.execute(state, edges, ends=True, passed=passed))
+            known = self._known[state << 64 | key] = len(self.stretches)
+            made = self.execute(self.states[state], edges, ends=True, passed=passed)
+            self.stretches.append(made)
+            self.follows.append(self._numbers[made.after])
         return known
 
     def execute(
@@ -268,15 +287,14 @@ class Player:
                 last = None
             if ends and registers != self.start[0] and self._is_dead(block):
                 registers = self.start[0]
-        counted = tuple(execution.counted)
+        counted, is_hashed = tuple(execution.counted), plan.table is CounterTable.HASH
         return Stretch(
-            after=(registers, last),
+            # one object for all that end in the same state: there are as many as all else together
+            after=self.states[self._number((registers, last))],
             counted=counted,
             taken=tuple(execution.taken),
             at_end=tuple(at_end),
-            hashed_increments=(
-                sum(count.counter >= 0 for count in counted) if self._is_hashed else 0
-            ),
+            hashed_increments=(sum(count.counter >= 0 for count in counted) if is_hashed else 0),
         )
 
     def fixed_counts(self) -> Iterator[tuple[int, PathIncrement]]:
@@ -284,7 +302,7 @@ class Player:
         fixed.
         """
         execution, initial = Execution([]), self.plan.initial
-        for edge, actions in self.plan.actions.items() if self._is_ordered else ():
+        for edge, actions in self.plan.actions.items() if self.plan.counts_in_order else ():
             if edge in self._in_order:
                 continue
             before = len(execution.counted)

@@ -122,8 +122,11 @@ def test_a_register_that_an_addition_comes_to_is_kept() -> None:
 def test_the_same_segment_from_the_same_state_is_executed_once() -> None:
     player = player_of(plan_of())
     edges = [ENTER, *OVER_B, BACK]
-    assert player.stretch(player.start, 3, edges) == player.stretch(player.start, 3, edges) == 0
-    assert player.stretch(((1,), None), 3, edges) == 1
+    assert player.stretch(0, 3, edges) == player.stretch(0, 3, edges) == 0
+    assert player.states[0] is player.start
+    (behind,) = player.follows
+    assert player.states[behind] == player.stretches[0].after == ((2,), None)
+    assert player.stretch(behind, 3, edges) == 1
     assert len(player.stretches) == 2
 
 
