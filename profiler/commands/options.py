@@ -363,6 +363,16 @@ def extent_options(rows: str = "5, with --details 10") -> Decorator:
     )
 
 
+def replay_cells_option() -> Decorator:
+    """Return `--replay` of commands that measure cells."""
+    return option(
+        "--replay RUN",
+        "Give the program the answers that it had in a run of `simprof record`, which must be of "
+        "the one program and input. Instrumented programs see their own world all the same.",
+        PATH,
+    )
+
+
 def stdin_option(text: str) -> Decorator:
     """Return `--stdin`, whose help is `text`."""
     return option("--stdin FILE", text, PATH, name="stdin_file")

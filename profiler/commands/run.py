@@ -133,9 +133,9 @@ def _json_pieces(measurement: RunMeasurement) -> Iterable[str]:
 def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen: Any) -> int:
     """Run the SPARC program ELF and record what its system calls are answered.
 
-    `simprof run --replay RUN` and `compare` then repeat the run under any scheme. They need the
-    program's file and its libraries, but not its input. The program owns stdin, stdout and stderr,
-    and its exit status is simprof's, as with `simprof run`.
+    `simprof run --replay RUN`, `compare`, `sweep` and `table` then repeat the run under any scheme.
+    They need the program's file and its libraries, but not its input. The program owns stdin,
+    stdout and stderr, and its exit status is simprof's, as with `simprof run`.
     """
     chosen |= {"report": None, "json_file": None, "exclude": (), "user_only": False}
     chosen["self_check"] = False

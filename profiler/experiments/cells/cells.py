@@ -143,6 +143,15 @@ class Job(Struct, frozen=True):
     group: str = ""
     suite: str = ""
     position: int = 0
+    # Recording of the run, whose answers the program gets; None: it sees its own world. Not
+    # compared: the result is the same.
+    replay: Path | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and astuple(self)[:-1] == astuple(other)[:-1]
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:-1])
 
 
 # Not `profile.RoutineProfile`: that has every edge and path, which is too much to keep of a sweep,
@@ -376,7 +385,7 @@ class Keys:
             engine=current.engine,
             cost_model=current.cost_model,
             rewriting=_code_digest(_REWRITING) if job.cell.kind.of_instrumented else "",
-            guide="" if job.guide is None else _digest(list(self._input(job.guide).values())),
+            guide="" if job.guide is None else digest(list(self._input(job.guide).values())),
         )
 
     def _input(self, given: Input) -> _InputFacts:
@@ -398,7 +407,7 @@ class Keys:
                 raise UsageError(f"{root} is not a directory: name one that exists")
             names = (path for path in sorted(root.rglob("*")) if path.is_file())
             facts = [(os.fsencode(p.relative_to(root)).hex(), self._file(p)) for p in names]
-            self._directories[root] = _digest(facts)
+            self._directories[root] = digest(facts)
         return self._directories[root]
 
 
@@ -416,9 +425,10 @@ def row_key(job: Job, key: CellKey) -> str:
     """Return the digest under which the result of a job is stored."""
     cell = job.cell
     names = (job.suite, cell.benchmark, cell.build, cell.input)
-    return _digest([*names, *(getattr(key, name) for name in CellKey.__struct_fields__)])
+    return digest([*names, *(getattr(key, name) for name in CellKey.__struct_fields__)])
 
 
-def _digest(facts: object) -> str:
+def digest(facts: object) -> str:
+    """Return a digest of what JSON can hold."""
     text = json.dumps(facts, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -45,6 +45,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.registry import PATH_PROFILER, beginning, guided_by
+from simprof.profiler.trace.recording_format import Recording
 from simprof.simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
@@ -71,8 +72,9 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     for job in jobs:
         cell = job.cell
         limit = 0 if cell.kind is CellKind.PLAN else cell.setting.path_limit
+        # equal though `replay` may differ
         alone = replace(job, cell=replace(cell, setting=_ANY), guide=None)
-        shared = (alone, limit, cell.setting.selection)
+        shared = (alone, job.replay, limit, cell.setting.selection)
         alike.setdefault(shared, []).append(job)
     parts: list[JobGroup] = []
     for together in alike.values():
@@ -142,8 +144,10 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         profiles = _profiles(group, stack, directory)
         request = _request(job, directory, open_outputs(stack, directory))
         results = measure(request, [_scheme(each, profiles) for each in group])
-        written = request.guest.writable
+        replay, written = request.replay, request.guest.writable
         digest = file_sha256(directory / "stdout")
+        if replay is not None:  # which prints nothing
+            digest = Recording(replay).end.output
         error = _wrong(job, results[0], digest)
         # how often the counters that a compiler put into the program count
         more = {} if error or written is None else {COMPILER_INCREMENTS: arc_increments(written)}
@@ -220,7 +224,7 @@ def _guide(group: JobGroup, stack: ExitStack, directory: Path) -> Path | None:
     if guided is None or guided.guide is None:
         return None
     cell = replace(guided.cell, input=guided.guide.name)
-    job = replace(guided, cell=cell, given=guided.guide)
+    job = replace(guided, cell=cell, given=guided.guide, replay=None)
     has_paths = any(guided_by(each.cell.setting.mode) is ProfileKind.PATHS for each in group)
     profile, measured = _saved_profile(job, stack, directory, "guide-", has_paths=has_paths)
     ending = measured.ending
@@ -306,7 +310,7 @@ def _request(job: Job, directory: Path, outputs: Sequence[int]) -> RunRequest:
     # the time of a cell is that of a first run
     remember = request.remember and job.cell.kind is not CellKind.TIME
     selection = job.cell.setting.selection
-    return replace(request, selection=selection, remember=remember)
+    return replace(request, selection=selection, remember=remember, replay=job.replay)
 
 
 def _scheme(job: Job, profiles: _Profiles) -> Setting:

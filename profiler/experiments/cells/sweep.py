@@ -31,6 +31,7 @@ from simprof.profiler.experiments.cells.cells import (
     plan_cell,
     row_key,
 )
+from simprof.profiler.experiments.cells.recordings import replayed
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.settings import (
     CellSetting,
@@ -111,6 +112,8 @@ def obtain(
     *,
     store: Store | None = None,
     workers: int = 2,  # Processes; 0: everything is done in this one
+    # A recording of the one run that cells are of; None: they see their own world.
+    replay: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> Outcome:
     """Return a result for each of `cells`, which are of one suite.
@@ -118,12 +121,12 @@ def obtain(
     What the store has is not run again, and what is run is stored. Whatever fails, be it to
     build or to run, is a result with an error.
 
-    Raises UsageError if a cell names a benchmark or an input that the suite lacks, or the store or
-    the cache cannot be written.
+    Raises UsageError if a cell names a benchmark or an input that the suite lacks, the store or the
+    cache cannot be written, or the recording is of another run.
     """
     order = suite_order(suite, cells, progress=progress)
     run = local_runner(workers)
-    return carry_out(order, run, store=store, progress=progress)
+    return carry_out(order, run, store=store, replay=replay, progress=progress)
 
 
 def suite_order(
@@ -191,6 +194,7 @@ def carry_out(
     run: Runner,
     *,
     store: Store | None = None,
+    replay: Path | None = None,  # See `obtain`
     progress: ProgressCallback | None = None,
     retry: bool = False,  # Run again what failed before
 ) -> Outcome:
@@ -198,11 +202,13 @@ def carry_out(
 
     Each group of cells is stored as soon as it is finished.
 
-    Raises UsageError if a file of a job cannot be read, or the store cannot be written.
+    Raises UsageError if a file of a job cannot be read, the store cannot be written, or the
+    recording is of another run.
     """
     made = Keys()
     keys = {job: made.key(job) for job in order.jobs}
     keys |= {job: missing_key(job) for job, _ in order.failures}
+    given = None if replay is None else replayed(replay, {job: keys[job] for job in order.jobs})
     stored: dict[Job, CellResult] = {}
     if store is not None:
         known = ((job, store.get(job, key)) for job, key in keys.items())
@@ -225,7 +231,8 @@ def carry_out(
     broken = {job: failure(text) for job, text in order.failures if job not in results}
     if broken:
         take(broken)
-    work = groups(job for job in order.jobs if job not in results)
+    left = [job for job in order.jobs if job not in results]
+    work = groups(left if given is None else map(given, left))
     for number, group_results in run(work):
         take(dict(zip(work[number], group_results, strict=True)))
     return Outcome({job: results[job] for job in keys}, len(stored), keys)
@@ -384,21 +391,23 @@ def sweep(
     path: Path,
     run: Runner,
     *,
+    replay: Path | None = None,
     progress: ProgressCallback | None = None,
     retry: bool = False,
 ) -> Outcome:
     """Run what of an order the file at `path` has not got yet, and put it there.
 
-    Started again after whatever ended it, it goes on where it was.
+    Started again after whatever ended it, it goes on where it was; `replay`: see `obtain`.
 
-    Raises UsageError if the file cannot be used, is no results file, or another sweep writes to it.
+    Raises UsageError if the file cannot be used, is no results file, or another sweep writes to it,
+    or the recording is of another run.
     """
     with ExitStack() as stack:
         with Store(path):
             pass  # made where there was none; checked where there was one
         stack.enter_context(_alone(path))
         store = stack.enter_context(Store(path))
-        return carry_out(order, run, store=store, progress=progress, retry=retry)
+        return carry_out(order, run, store=store, replay=replay, progress=progress, retry=retry)
 
 
 @contextmanager

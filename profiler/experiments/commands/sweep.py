@@ -79,6 +79,7 @@ SECTIONS = {
     show_default=True,
 )
 @options.option("--scheduler ADDRESS", "Use the Dask cluster there instead.")
+@options.replay_cells_option()
 @options.option("--retry-failed", "Run again what failed in an earlier sweep.")
 @options.allow_commands_option
 @options.progress_option
@@ -87,6 +88,7 @@ def sweep_command(
     output: Path,
     workers: int,
     scheduler: str | None,
+    replay: Path | None,
     retry_failed: bool,
     allow_commands: bool,
     progress: bool | None,
@@ -108,7 +110,9 @@ def sweep_command(
         raise UsageError(f"{grids[1]} is a second grid: sweep one at a time")
     programs = tuple(file for file in files if file not in grids)
     wanted = _grid(grids[0] if grids else None, {"programs": programs, **chosen})
-    outputs.check_outputs(output, inputs=files)
+    outputs.check_outputs(output, inputs=(replay, *files))
+    if replay is not None and scheduler is not None:
+        raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
     if output.exists():
         with Store(output):
             pass  # whether it can be used is found out before programs are built
@@ -120,7 +124,7 @@ def sweep_command(
         run = partial(run_on_cluster, address=scheduler)
     with bars.progress_bar(progress) as bar:
         order = make_order(wanted, progress=bar, allow_commands=allow_commands)
-        outcome = sweep(order, output, run, progress=bar, retry=retry_failed)
+        outcome = sweep(order, output, run, replay=replay, progress=bar, retry=retry_failed)
     return _tell(outcome, output)
 
 

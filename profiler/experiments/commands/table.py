@@ -85,6 +85,7 @@ SECTIONS = {
     default=2,
     show_default=True,
 )
+@options.replay_cells_option()
 @click.option("--json", "form", flag_value="json", help="Everything, as JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Rows, as CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="A page of Markdown.")
@@ -129,7 +130,7 @@ def table_command(
         except OSError as error:
             raise UsageError(f"{directory} cannot be made: {error.strerror}") from None
     else:
-        outputs.check_outputs(output, inputs=(chosen["results"],))
+        outputs.check_outputs(output, inputs=(chosen["results"], chosen["replay"]))
     report = _report(specs, everything, chosen)
     report = replace(report, command=_command(names, everything, form, chosen))
     if directory is not None:
@@ -170,6 +171,8 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             raise UsageError("--results beside --from: with --from nothing is run or kept")
         if executed is not None:
             raise UsageError("--executed or --predicted beside --from: with --from nothing is run")
+        if chosen["replay"] is not None:
+            raise UsageError("--replay beside --from: with --from nothing is measured")
         return stored_tables(
             chosen["results"],
             chosen["suite"],
@@ -193,6 +196,7 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             workers=chosen["jobs"],
             only=only,
             executed=executed,
+            replay=chosen["replay"],
             progress=bar,
         )
 

@@ -70,12 +70,14 @@ def run_tables(
     only: Sequence[str] = (),  # Glob patterns of benchmarks; empty: all
     # Glob patterns of those that are instrumented and run; None: those that the suite names.
     executed: Sequence[str] | None = None,
+    # A recording of the one run that cells are of (`obtain`).
+    replay: Path | None = None,
     progress: ProgressCallback | None = None,
 ) -> TableReport:
     """Make tables of a suite; what `store` lacks is run.
 
-    Raises UsageError if no benchmark matches, the build is unknown, or the store cannot be used. A
-    program that cannot be built or run is a row that says so.
+    Raises UsageError if no benchmark matches, the build is unknown, the store cannot be used, or
+    the recording is of another run. A program that cannot be built or run is a row that says so.
     """
     programs = _matching(
         [SuiteMember(each.name, each.group, each.stands_for) for each in suite.benchmarks], only
@@ -87,6 +89,7 @@ def run_tables(
         cells,
         store=store,
         workers=workers,
+        replay=replay,
         progress=progress,
     )
     made = versions()
