@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
@@ -52,7 +53,13 @@ from simprof.profiler.experiments.suites.suite import (
     Suite,
     parse_build,
 )
-from simprof.profiler.experiments.suites.suite_file import Fields, load_suite, load_toml
+from simprof.profiler.experiments.suites.suite_file import (
+    Text,
+    TomlTable,
+    as_table,
+    load_suite,
+    load_toml,
+)
 from simprof.profiler.request.request import Phase, ProgressCallback, report_progress
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
@@ -275,42 +282,52 @@ class Grid(Struct, frozen=True):
         return wanted
 
 
+class _ProgramTable(TomlTable, frozen=True):
+    file: Text
+    name: Text | None = None
+    arguments: tuple[str, ...] = ()
+    stdin: Text | None = None
+    root: Text | None = None
+
+
+_Names = Annotated[tuple[str, ...], Meta(min_length=1)] | None
+
+
+class _GridTable(TomlTable, frozen=True):
+    suite: Text | None = None
+    program: tuple[_ProgramTable, ...] = ()
+    settings: tuple[dict[str, Any], ...] = ()
+    benchmarks: tuple[str, ...] = ()
+    builds: _Names = None
+    inputs: _Names = None
+    kinds: _Names = None
+    modes: _Names = None
+    weights: _Names = None
+    max_instructions: Annotated[int, Meta(ge=1)] | None = None
+
+
 def read_grid(path: Path) -> Grid:
     """Read a grid file; raises UsageError if it cannot be read or is not as it should be."""
-    fields = Fields(load_toml(path), str(path))
-    programs = fields.tables("program")
-    options = fields.tables("settings")
-    plain, limit = Grid(), "max_instructions"
-    suite = fields.optional("suite")
-    grid = Grid(
-        suite=str(path.parent / suite) if suite and suite.endswith(".toml") else suite,
-        programs=tuple(
-            _program(Fields(each, f"{path}: program"), path.parent) for each in programs
-        ),
-        benchmarks=fields.texts("benchmarks"),
-        builds=fields.texts("builds", plain.builds),
-        inputs=fields.texts("inputs", plain.inputs),
-        kinds=tuple(map(kind, fields.texts("kinds", (CellKind.RUN.value,)))),
-        modes=fields.texts("modes", plain.modes),
-        options=tuple(Fields(each, f"{path}: settings").rest() for each in options) or ({},),
-        weights=fields.texts("weights", plain.weights),
-        max_instructions=fields.number(limit, least=1) if limit in fields.rest() else None,
+    table, plain, here = as_table(_GridTable, load_toml(path), str(path)), Grid(), path.parent
+    suite = table.suite
+    return Grid(
+        suite=str(here / suite) if suite and suite.endswith(".toml") else suite,
+        programs=tuple(_program(each, here) for each in table.program),
+        benchmarks=table.benchmarks,
+        builds=table.builds or plain.builds,
+        inputs=table.inputs or plain.inputs,
+        kinds=tuple(map(kind, table.kinds or ())) or plain.kinds,
+        modes=table.modes or plain.modes,
+        options=table.settings or plain.options,
+        weights=table.weights or plain.weights,
+        max_instructions=table.max_instructions,
     )
-    fields.finish()
-    return grid
 
 
-def _program(fields: Fields, here: Path) -> GridProgram:
-    file, stdin, root = fields.text("file"), fields.optional("stdin"), fields.optional("root")
-    name = fields.text("name", Path(file).stem)
-    given = Input(
-        "ref",
-        fields.texts("arguments"),
-        None if stdin is None else here / stdin,
-        None if root is None else here / root,
-    )
-    fields.finish()
-    return GridProgram(here / file, name, given)
+def _program(table: _ProgramTable, here: Path) -> GridProgram:
+    stdin, root = (None if name is None else here / name for name in (table.stdin, table.root))
+    given = Input("ref", table.arguments, stdin, root)
+    return GridProgram(here / table.file, table.name or Path(table.file).stem, given)
 
 
 def kind(name: str) -> CellKind:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from simprof.simulator.errors import UsageError
 
@@ -22,7 +22,6 @@ InputName = Literal["train", "ref"]
 BuildState = Literal["fetching", "building", "built", "cached", "failed"]
 Width = Literal[64, 32]
 
-GROUPS: tuple[Group, ...] = ("INT", "FP")
 INPUT_NAMES: tuple[InputName, ...] = ("train", "ref")
 # Name of the build of each width.
 BUILDS: Mapping[Width, str] = MappingProxyType({64: "v9-O2", 32: "v8plus-O2"})
@@ -89,12 +88,12 @@ class Input(Struct, frozen=True):
 NO_INPUT = Input("ref", status=ANY_STATUS)
 
 
-class Package(Struct, frozen=True):
+class Package(Struct, frozen=True, forbid_unknown_fields=True):
     """A Debian source package: its upstream archive, and the directory that this unpacks to."""
 
     name: str
     archive: str
-    sha256: str
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     directory: str
 
 

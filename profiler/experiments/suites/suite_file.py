@@ -8,18 +8,19 @@ programs that need not be built; and `counted`, how these are built from their s
 compiler's counters in them: `copy` (files beside each program's own), `flags`, `commands` (in which
 `{own}` stands for the program's own flags) and `product`.
 
-Every key that is not known is an error, so that a misspelt one is not simply without effect.
+Tables are read as the structures below: a key that they do not have is an error, so that a
+misspelt one is not simply without effect.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from inspect import signature
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, Literal, TypeVar
 
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from simprof.profiler.experiments.suites.sources import (
@@ -30,7 +31,6 @@ from simprof.profiler.experiments.suites.sources import (
     suites_directory,
 )
 from simprof.profiler.experiments.suites.suite import (
-    GROUPS,
     INPUT_NAMES,
     Benchmark,
     Group,
@@ -41,101 +41,89 @@ from simprof.profiler.experiments.suites.suite import (
     Recipe,
     Suite,
 )
-from simprof.profiler.profiles.codec import parse_toml
+from simprof.profiler.profiles.codec import decode, parse_toml
 from simprof.profiler.request.likeness import unknown
 from simprof.simulator.errors import UsageError
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
-SHA256 = re.compile(r"[0-9a-f]{64}")
-LANGUAGES = ("c", "c++", "fortran")
+Text = Annotated[str, Meta(min_length=1)]
+Number = Annotated[int, Meta(ge=0)]
+Texts = tuple[str, ...]
+T = TypeVar("T")
 
 
-class Fields:
-    """The keys of one table, taken one after the other; `finish` refuses what is left."""
+class TomlTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a TOML file; what is not said is None, or as a default says."""
 
-    def __init__(self, table: object, where: str) -> None:
-        if not isinstance(table, dict):
-            raise UsageError(f"{where} is not a table: see docs/EXPERIMENTS.md")
-        self._left = dict(table)
-        self.where = where
 
-    def fail(self, message: str) -> UsageError:
-        """Return the error that says `message` about this table."""
-        return UsageError(f"{self.where}: {message}")
+class _FileTable(TomlTable, frozen=True):
+    name: Text
+    copy: Text | None = None
+    make: Text | None = None
+    unpacked: Text | None = None
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """Return a text; without `default` it must be there."""
-        value = self._left.pop(key, default)
-        if value is None:
-            raise self.fail(f"{key} is missing")
-        if not isinstance(value, str) or not value:
-            raise self.fail(f"{key} must be a text that is not empty")
-        return value
 
-    def optional(self, key: str) -> str | None:
-        """Return a text, or None where it is not there."""
-        return self.text(key) if key in self._left else None
+class _InputTable(TomlTable, frozen=True):
+    arguments: Texts = ()
+    stdin: Text | None = None
+    environment: dict[str, Text] = {}  # copied for each value
+    files: tuple[dict[str, Any], ...] = ()
+    status: Number = 0
+    expected: Text | None = None
 
-    def one_of(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
-        """Return a text that is one of `choices`."""
-        value = self.text(key, default)
-        if value not in choices:
-            raise self.fail(f"{key} is {value!r}: write one of {', '.join(choices)}")
-        return value
 
-    def matching(self, key: str, pattern: re.Pattern[str], what: str) -> str:
-        """Return a text that `pattern` matches whole."""
-        value = self.text(key)
-        if not pattern.fullmatch(value):
-            raise self.fail(f"{key} {value!r} is not {what}")
-        return value
+class _Inputs(TomlTable, frozen=True):
+    train: _InputTable = _InputTable()
+    ref: _InputTable = _InputTable()
 
-    def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Return a list of texts; it may be empty only if `default` is."""
-        if key not in self._left:
-            return default
-        value = self._left.pop(key)
-        is_list = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        if not is_list or (default and not value):
-            raise self.fail(f"{key} must be a list of texts")
-        return tuple(value)
 
-    def flag(self, key: str) -> bool:
-        """Return a truth value, false where it is not there."""
-        value = self._left.pop(key, False)
-        if not isinstance(value, bool):
-            raise self.fail(f"{key} must be true or false")
-        return value
+class _BenchmarkTable(TomlTable, frozen=True):
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
+    group: Group
+    stands_for: Text
+    why: Text
+    inputs: _Inputs = _Inputs()
+    committed: Text | None = None
+    package: Text | None = None
+    copy: Texts = ()
+    directory: Text = "."
+    prepare: Texts = ()
+    commands: Texts = ()
+    sources: Texts = ()
+    exclude: Texts = ()
+    language: Literal["c", "c++", "fortran"] = "c"
+    flags: Texts = ()
+    constant_clock: bool = False
+    product: Text | None = None
 
-    def number(self, key: str, default: int | None = None, least: int = 0) -> int:
-        """Return an integer that is not below `least`."""
-        value = self._left.pop(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.fail(f"{key} must be a whole number, {least} or more")
-        return value
 
-    def tables(self, key: str) -> list[object]:
-        """Return a list of tables, empty where it is not there."""
-        value = self._left.pop(key, [])
-        if not isinstance(value, list):
-            raise self.fail(f"{key} must be a list of tables")
-        return value
+class _CountedTable(TomlTable, frozen=True):
+    product: Text
+    copy: Texts = ()
+    flags: Texts = ()
+    commands: Texts = ()
 
-    def table(self, key: str) -> Mapping[str, object]:
-        """Return a table, empty where it is not there."""
-        value = self._left.pop(key, {})
-        if not isinstance(value, dict):
-            raise self.fail(f"{key} must be a table")
-        return value
 
-    def rest(self) -> dict[str, object]:
-        """Return what nobody has taken, in the file's order, and leave it there."""
-        return dict(self._left)
+class _Manifest(TomlTable, frozen=True):
+    file: Text
+    committed: Text | None = None
+    expected: Text | None = None
+    counted: _CountedTable | None = None
 
-    def finish(self) -> None:
-        """Refuse keys that nobody took."""
-        for key in self._left:
-            raise self.fail(f"unknown key {key!r}")
+
+class _SuiteTable(TomlTable, frozen=True):
+    title: Text
+    executed: Texts = ()
+    package: dict[str, dict[str, Any]] = {}  # copied for each value
+    benchmark: tuple[dict[str, Any], ...] = ()
+    manifest: tuple[_Manifest, ...] = ()
+
+
+def as_table(kind: type[T], table: object, where: str) -> T:
+    """Return a table as a structure; UsageError if it is none, naming the key and `where`."""
+    try:
+        return decode(kind, table, "")
+    except ValueError as error:
+        raise UsageError(f"{where}: {str(error).replace('`.', '`')}") from None
 
 
 def read_suite(path: Path) -> Suite:
@@ -143,25 +131,25 @@ def read_suite(path: Path) -> Suite:
 
     Raises UsageError: in one line, what is wrong in which table.
     """
-    fields = Fields(load_toml(path), str(path))
-    reader = _SuiteReader(path)
-    title, executed = fields.text("title"), fields.texts("executed")
-    for name, table in fields.table("package").items():
-        reader.packages[name] = _package(name, table, f"{path}: package {name}")
-    benchmarks = list(reader.benchmarks(fields, str(path)))
-    for number, table in enumerate(fields.tables("manifest"), 1):
-        benchmarks += reader.listed(Fields(table, f"{path}: manifest {number}"))
-    fields.finish()
+    table = as_table(_SuiteTable, load_toml(path), str(path))
+    packages = {name: _package(path, name, each) for name, each in table.package.items()}
+    reader = _SuiteReader(path, packages)
+    benchmarks = [
+        reader.benchmark(each, f"{path}: benchmark {number}")
+        for number, each in enumerate(table.benchmark, 1)
+    ]
+    for number, manifest in enumerate(table.manifest, 1):
+        benchmarks += reader.listed(manifest, f"{path}: manifest {number}")
     if not benchmarks:
         raise UsageError(f"{path}: no [[benchmark]] in it")
     names = [benchmark.name for benchmark in benchmarks]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{path}: two benchmarks are called {name}: rename one")
-    for pattern in executed:
+    for pattern in table.executed:
         if not fnmatch.filter(names, pattern):
             raise UsageError(f"{path}: executed: no benchmark matches {pattern!r}")
-    return Suite(path.stem, title, tuple(benchmarks), path, executed)
+    return Suite(path.stem, table.title, tuple(benchmarks), path, table.executed)
 
 
 def load_toml(path: Path) -> dict[str, Any]:
@@ -174,49 +162,39 @@ def load_toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not TOML: {error}") from None
 
 
-def _package(name: str, table: object, where: str) -> Package:
-    fields = Fields(table, where)
-    package = Package(
-        name=name,
-        archive=fields.text("archive"),
-        sha256=fields.matching("sha256", SHA256, "64 hexadecimal digits"),
-        directory=fields.text("directory"),
-    )
-    fields.finish()
-    for part in (package.name, package.archive, package.directory):
+def _package(path: Path, name: str, table: dict[str, Any]) -> Package:
+    where = f"{path}: package {name}"
+    package = as_table(Package, {**table, "name": name}, where)
+    for part in (name, package.archive, package.directory):
         if "/" in part or part.startswith((".", "-")):
-            raise fields.fail(f"{part!r} must be a plain name")
+            raise UsageError(f"{where}: {part!r} must be a plain name")
     return package
 
 
 class _SuiteReader:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, packages: dict[str, Package]) -> None:
         self._path = path
         self._base = path.parent
         self._is_shipped = is_shipped(path)
-        self.packages: dict[str, Package] = {}
+        self._packages = packages
 
-    def listed(self, fields: Fields) -> Iterator[Benchmark]:
-        """Yield the benchmarks of the manifest that a table names, in the manifest's order."""
-        path = self._file(fields, fields.text("file"))
-        committed, expected = fields.optional("committed"), fields.optional("expected")
-        counted = fields.table("counted")
-        fields.finish()
+    def listed(self, manifest: _Manifest, where: str) -> Iterator[Benchmark]:
+        """Yield the benchmarks of a manifest, in its order."""
+        path, expected = self._file(where, manifest.file), manifest.expected
         for name, table in load_toml(path).items():
             if not isinstance(table, dict):
                 raise UsageError(f"{path}: {name} is not a table")
-            completed = self._completed(name, table, path.parent, committed)
-            benchmark = self._benchmark(Fields(completed, f"{path}: {name}"))
-            if counted:
-                own = Fields(table, f"{path}: {name}")
-                shared = Fields(counted, f"{fields.where}: counted")
-                recipe = replace(benchmark.recipe, counted=self._counted(shared, own, path.parent))
-                benchmark = replace(benchmark, recipe=recipe)
+            benchmark = self.benchmark(
+                self._completed(name, table, path.parent, manifest.committed), f"{path}: {name}"
+            )
+            if manifest.counted is not None:
+                counted = self._counted(manifest.counted, table, path.parent, where)
+                benchmark = replace(benchmark, recipe=replace(benchmark.recipe, counted=counted))
             inputs = dict(benchmark.inputs)
             if expected is not None:
                 own_output = expected.replace("{name}", benchmark.name)
                 for key, each in inputs.items():
-                    output = self._file(fields, own_output.replace("{input}", each.name))
+                    output = self._file(where, own_output.replace("{input}", each.name))
                     inputs[key] = replace(each, expected=output)
             yield replace(benchmark, inputs=inputs)
 
@@ -237,130 +215,116 @@ class _SuiteReader:
                 ]
         return completed
 
-    def _counted(self, shared: Fields, own: Fields, directory: Path) -> Recipe:
+    def _counted(
+        self, shared: _CountedTable, own: dict[str, Any], directory: Path, where: str
+    ) -> Recipe:
         """Return how a committed program is built with counters: what all share, and its own."""
-        sources = [_from_base(directory, self._base, each) for each in own.texts("sources")]
-        flags = " ".join(own.texts("flags"))
+        sources, flags = (as_table(Texts, own.get(key, ()), where) for key in ("sources", "flags"))
+        files = (*shared.copy, *(_from_base(directory, self._base, each) for each in sources))
+        return Recipe(
+            files=tuple(self._own(where, name) for name in files),
+            commands=tuple(each.replace("{own}", " ".join(flags)) for each in shared.commands),
+            flags=shared.flags,
+            product=_below(where, "product", shared.product),
+        )
+
+    def benchmark(self, plain: dict[str, Any], where: str) -> Benchmark:
+        """Return the benchmark that a table describes."""
+        table = as_table(_BenchmarkTable, plain, where)
+        where += f" ({table.name})"
+        inputs: dict[str, Input] = {
+            name: self._input(table.name, name, getattr(table.inputs, name), where)
+            for name in INPUT_NAMES
+        }
+        facts = (table.name, table.group, table.stands_for, table.why)
+        return Benchmark(*facts, self._recipe(table, where), inputs)
+
+    def _recipe(self, table: _BenchmarkTable, where: str) -> Recipe:
+        package = table.package
+        if package is not None and package not in self._packages:
+            raise UsageError(f"{where}: package {package!r} has no [package.{package}] table")
+        for key in ("sources", "exclude"):
+            for name in getattr(table, key):
+                _below(where, key, name)
+        for key, path in (("product", table.product or "."), ("directory", table.directory)):
+            _below(where, key, path)
+        same = set(Recipe.__struct_fields__) & set(_BenchmarkTable.__struct_fields__) - {"package"}
         recipe = Recipe(
-            files=tuple(self._own(shared, name) for name in (*shared.texts("copy"), *sources)),
-            commands=tuple(each.replace("{own}", flags) for each in shared.texts("commands")),
-            flags=shared.texts("flags"),
-            product=self._below(shared, "product", shared.text("product")),
+            package=None if package is None else self._packages[package],
+            files=tuple(self._own(where, name) for name in table.copy),
+            **{name: getattr(table, name) for name in same},
         )
-        shared.finish()
-        return recipe
-
-    def benchmarks(self, fields: Fields, where: str) -> Iterator[Benchmark]:
-        for number, table in enumerate(fields.tables("benchmark"), 1):
-            yield self._benchmark(Fields(table, f"{where}: benchmark {number}"))
-
-    def _benchmark(self, fields: Fields) -> Benchmark:
-        name = fields.matching("name", NAME, "a name of small letters, digits and _.+-")
-        fields.where += f" ({name})"
-        inputs = Fields(fields.table("inputs"), f"{fields.where}: inputs")
-        benchmark = Benchmark(
-            name=name,
-            group=cast(Group, fields.one_of("group", GROUPS)),
-            stands_for=fields.text("stands_for"),
-            why=fields.text("why"),
-            recipe=self._recipe(fields),
-            inputs={each: self._input(name, each, inputs) for each in INPUT_NAMES},
-        )
-        inputs.finish()
-        fields.finish()
-        return benchmark
-
-    def _recipe(self, fields: Fields) -> Recipe:
-        package = fields.optional("package")
-        if package is not None and package not in self.packages:
-            raise fields.fail(f"package {package!r} has no [package.{package}] table")
-        recipe = Recipe(
-            committed=fields.optional("committed"),
-            package=None if package is None else self.packages[package],
-            files=tuple(self._own(fields, name) for name in fields.texts("copy")),
-            directory=self._below(fields, "directory", fields.text("directory", ".")),
-            prepare=fields.texts("prepare"),
-            commands=fields.texts("commands"),
-            sources=tuple(self._below(fields, "sources", each) for each in fields.texts("sources")),
-            exclude=tuple(self._below(fields, "exclude", each) for each in fields.texts("exclude")),
-            language=cast(Any, fields.one_of("language", LANGUAGES, "c")),
-            flags=fields.texts("flags"),
-            constant_clock=fields.flag("constant_clock"),
-            product=fields.optional("product"),
-        )
-        self._below(fields, "product", recipe.product or ".")
         if recipe.committed is not None:
             for build in ("v9", "v8plus"):
-                self._file(fields, recipe.committed.replace("{width}", build))
+                self._file(where, recipe.committed.replace("{width}", build))
             return replace(recipe, committed=str(self._base / recipe.committed))
         if bool(recipe.commands) == bool(recipe.sources):
-            raise fields.fail("write one of committed, sources, commands")
+            raise UsageError(f"{where}: write one of committed, sources, commands")
         if recipe.commands and recipe.product is None:
-            raise fields.fail("commands need product, the file that they make")
+            raise UsageError(f"{where}: commands need product, the file that they make")
         if recipe.package is None and recipe.sources and not recipe.files:
             # committed sources are copied, and then compiled by their names
-            files = tuple(self._own(fields, name) for name in recipe.sources)
+            files = tuple(self._own(where, name) for name in recipe.sources)
             return replace(recipe, files=files, sources=tuple(path.name for path in files))
         return recipe
 
-    def _input(self, benchmark: str, name: InputName, all_inputs: Fields) -> Input:
-        table = all_inputs.table(name)
-        fields = Fields(table, f"{all_inputs.where}: {name}")
-        files = tuple(self._input_file(fields, each) for each in fields.tables("files"))
-        root = input_directory(self._path, benchmark, name)
-        stdin = fields.optional("stdin")
+    def _input(self, benchmark: str, name: InputName, table: _InputTable, where: str) -> Input:
+        where += f": inputs: {name}"
+        files = tuple(self._input_file(each, f"{where}: files") for each in table.files)
+        root, stdin = input_directory(self._path, benchmark, name), table.stdin
         if stdin is not None and stdin not in [file.name for file in files]:
-            raise fields.fail(f"stdin {stdin!r} is none of its files")
-        expected = fields.optional("expected")
-        environment = Fields(fields.table("environment"), f"{fields.where}: environment")
-        result = Input(
+            raise UsageError(f"{where}: stdin {stdin!r} is none of its files")
+        return Input(
             name=name,
-            arguments=fields.texts("arguments"),
+            arguments=table.arguments,
             stdin=None if stdin is None else root / stdin,
             root=root if files else None,
-            environment=tuple((key, environment.text(key)) for key in environment.rest()),
+            environment=tuple(table.environment.items()),
             files=files,
-            status=fields.number("status", 0),
-            expected=None if expected is None else self._file(fields, expected),
+            status=table.status,
+            expected=None if table.expected is None else self._file(where, table.expected),
         )
-        fields.finish()
-        return result
 
-    def _input_file(self, outer: Fields, table: object) -> InputFile:
-        fields = Fields(table, f"{outer.where}: files")
-        name = fields.text("name")
+    def _input_file(self, plain: dict[str, Any], where: str) -> InputFile:
+        own = set(_FileTable.__struct_fields__)
+        table = as_table(_FileTable, {key: plain[key] for key in plain if key in own}, where)
+        numbers = {key: value for key, value in plain.items() if key not in own}
+        name, generator, unpacked = table.name, table.make, table.unpacked
         if name.startswith("/") or ".." in Path(name).parts:
-            raise fields.fail(f"{name!r} is not below the input's directory")
-        source, generator = fields.optional("copy"), fields.optional("make")
-        unpacked = fields.optional("unpacked")
-        if [source, generator, unpacked].count(None) != 2:
-            raise fields.fail(f"{name!r} needs one of copy, make, unpacked")
-        path = None if source is None else self._own(fields, source)
-        self._below(fields, "unpacked", unpacked or ".")
+            raise UsageError(f"{where}: {name!r} is not below the input's directory")
+        if [table.copy, generator, unpacked].count(None) != 2:
+            raise UsageError(f"{where}: {name!r} needs one of copy, make, unpacked")
+        path = None if table.copy is None else self._own(where, table.copy)
+        _below(where, "unpacked", unpacked or ".")
         if generator not in (None, *GENERATORS):
-            raise fields.fail(f"make {generator!r}: write one of {', '.join(GENERATORS)}")
-        needed = () if generator is None else signature(GENERATORS[generator]).parameters
-        parameters = tuple((key, fields.number(key)) for key in needed)
-        fields.finish()
-        return InputFile(name, path, generator, parameters, unpacked)
+            names = ", ".join(GENERATORS)
+            raise UsageError(f"{where}: make {generator!r}: write one of {names}")
+        needed = () if generator is None else tuple(signature(GENERATORS[generator]).parameters)
+        given = {key: as_table(Number, numbers[key], f"{where}: {key}") for key in numbers}
+        if set(given) != set(needed):
+            raise UsageError(f"{where}: {name!r} needs the numbers {', '.join(needed) or 'none'}")
+        return InputFile(name, path, generator, tuple((n, given[n]) for n in needed), unpacked)
 
-    def _below(self, fields: Fields, key: str, name: str) -> str:
-        """Return a path in a program's sources, which are elsewhere."""
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise fields.fail(f"{key} {name!r} leads out of the program's sources")
-        return name
-
-    def _own(self, fields: Fields, name: str) -> Path:
+    def _own(self, where: str, name: str) -> Path:
         """Return a file of the suite, which is copied."""
         if not self._is_shipped and leads_out(name, self._base):
-            raise fields.fail(f"{name!r} leads out of {self._base}: put it below that directory")
-        return self._file(fields, name)
+            raise UsageError(
+                f"{where}: {name!r} leads out of {self._base}: put it below that directory"
+            )
+        return self._file(where, name)
 
-    def _file(self, fields: Fields, name: str) -> Path:
+    def _file(self, where: str, name: str) -> Path:
         path = self._base / name
         if not path.is_file():
-            raise fields.fail(f"{path} is missing")
+            raise UsageError(f"{where}: {path} is missing")
         return path
+
+
+def _below(where: str, key: str, name: str) -> str:
+    """Return a path in a program's sources, which are elsewhere."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise UsageError(f"{where}: {key} {name!r} leads out of the program's sources")
+    return name
 
 
 def _from_base(directory: Path, base: Path, name: object) -> str:
