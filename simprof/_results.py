@@ -1,4 +1,4 @@
-"""What `run`, `load` and `compare` return: measurements that notebooks show, as frames and plots.
+"""Results of `run`, `load` and `compare`: measurements that notebooks show, as frames and plots.
 
 pandas and matplotlib are imported when a frame or a plot is asked for; the extra `notebook`
 installs them.

@@ -1,4 +1,4 @@
-"""What an author of a profiling scheme imports; `docs/SCHEMES.md` walks through one.
+"""Names that an author of a profiling scheme imports; `docs/SCHEMES.md` walks through one.
 
 simprof's own schemes import nothing else of simprof, but each other:
 `from simprof import schemes as s`.

@@ -1,4 +1,4 @@
-"""Which of a program's global registers carry values from one routine to another.
+"""Global registers in which a program carries values from one routine to another.
 
 The SPARC ABIs leave %g2 to %g4 (with 64 bits %g5, too) to the application. Compilers take them as
 scratch within a routine, dead at calls and returns. A program may also keep a value there for all

@@ -1,4 +1,4 @@
-"""What code of actions costs, worked out once for all places that are alike."""
+"""Costs of actions' code, computed once for all places that are alike."""
 
 # How much code actions are, and what it costs, depends on little: on the kinds of the actions and
 # on which limits of the instruction set their constants keep to (`Generator.shape`), on how many

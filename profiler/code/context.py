@@ -1,4 +1,4 @@
-"""What code generation may know of a routine's code: liveness, window, frame, free registers."""
+"""Facts of a routine for code generation: liveness, window, frame, free registers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many instructions assembled code executes, given the outcomes of its branches."""
+"""Instructions that assembled code executes, given the outcomes of its branches."""
 
 from __future__ import annotations
 

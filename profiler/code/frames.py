@@ -1,4 +1,4 @@
-"""Where a routine's register window and stack frame stand, and which stack slots snippets get.
+"""A routine's register window and stack frame, and the stack slots of instrumentation code.
 
 Terms: the *depth* of a point is how many windows the routine has saved there: 0 before its `save`
 and in leaves, 1 in the body of a routine with a window. *Slots* are stack words of snippets' own.

@@ -1,4 +1,4 @@
-"""Where the counters of instrumented programs lie: below 2 GB, at fixed addresses."""
+"""Addresses of the counters of instrumented programs: fixed, below 2 GB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which registers are live where in a routine: backward data flow over its control-flow graph.
+"""Live registers in a routine: backward data flow over its control-flow graph.
 
 Terms: a register is *live* at a point if some path from there may read it before it is replaced.
 Sets are masks as in `simprof.simulator.isa.effects`, in the window that is current at the point.

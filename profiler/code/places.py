@@ -1,4 +1,4 @@
-"""Where the code of an edge goes, and whether that costs a jump (BL94 6.3).
+"""Places for the code of edges, and the jumps that they cost (BL94 6.3).
 
 Rules, the first that fits:
 

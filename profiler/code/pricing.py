@@ -1,4 +1,4 @@
-"""What a scheme's code costs: generated code times executions (docs/SEMANTICS.md, "Costs").
+"""Costs of a scheme's code: generated code times executions (docs/SEMANTICS.md, "Costs").
 
 What generates code is imported when a price is made: a run under no scheme needs none.
 """

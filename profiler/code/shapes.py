@@ -1,4 +1,4 @@
-"""What of an action decides how much code it is (`snippet_parts.Generator.shape`)."""
+"""Parts of an action that decide the size of its code (`snippet_parts.Generator.shape`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What code of actions is made for and made into (see `writer`)."""
+"""Inputs and outputs of the generators of actions' code (see `writer`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where results of commands go: files, which are whole or not there, and simprof's own streams."""
+"""Outputs of commands: files, which are whole or not there, and simprof's own streams."""
 
 from __future__ import annotations
 

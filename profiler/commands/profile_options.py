@@ -1,4 +1,4 @@
-"""What the commands that look at saved profiles share: options, loading, writing."""
+"""Options, loading and writing of the commands that read saved profiles."""
 
 from __future__ import annotations
 

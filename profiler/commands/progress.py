@@ -1,4 +1,4 @@
-"""What is said while one waits: a progress bar, or one line without a terminal."""
+"""Progress reports: a bar on a terminal, elsewhere one line."""
 
 from __future__ import annotations
 

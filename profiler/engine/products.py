@@ -1,4 +1,4 @@
-"""What all schemes do along path segments: one automaton state for all their registers.
+"""All schemes along path segments: one automaton state for all their registers.
 
 The state of an activation between two segments is the product of what each scheme's path
 registers hold. A segment leads from one such state to the next, whatever the schemes count on the

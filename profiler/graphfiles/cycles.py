@@ -1,4 +1,4 @@
-"""How the increments of chords follow from the values of edges, term by term (EPP 3.3).
+"""Increments of chords derived from the values of edges, term by term (EPP 3.3).
 
 A chord closes one cycle with the spanning tree. Its increment is the sum of the values around
 this cycle, in the chord's direction: those of edges crossed backwards are subtracted. All is read

@@ -1,4 +1,4 @@
-"""What a scheme computes for a small graph, step by step: `simprof explain`.
+"""Lessons: the steps of a scheme on a small graph (`simprof explain`).
 
 A lesson is made of an answer of `analyse` alone (docs/SEMANTICS.md, graph files): the same
 numbers, in the order in which the papers derive them. Steps that a scheme does not have are left

@@ -1,4 +1,4 @@
-"""What the cheapest placements of counters and witnesses cost (BL94 3.1, 3.3, 3.4).
+"""Costs of the cheapest placements of counters and witnesses (BL94 3.1, 3.3, 3.4).
 
 Terms
 -----

@@ -1,4 +1,4 @@
-"""What schemes that count acyclic paths share: the paths' graph, their records, edge counts."""
+"""Acyclic paths of a graph: their numbering, their records, edge counts from path counts."""
 
 from __future__ import annotations
 

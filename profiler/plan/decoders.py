@@ -1,4 +1,4 @@
-"""What counters hold, what they tell, and the base class of plans."""
+"""Counters and their decoders; the base class of plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the plans of schemes that count paths share.
+"""The common part of plans that count paths.
 
 Steps of reading counters: counts taken ahead of an early end are taken back
 (`RoutineCounters.finished_paths`), the paths of activations that ended early are identified

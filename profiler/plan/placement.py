@@ -1,4 +1,4 @@
-"""Where to put path instrumentation, and what (EPP, section 3.4 and figure 8).
+"""Placement of path instrumentation (EPP, section 3.4 and figure 8).
 
 Steps
 -----

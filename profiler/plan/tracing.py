@@ -1,4 +1,4 @@
-"""What the tokens of a trace tell its reader about the way that control took (BL94 section 4).
+"""Decisions that a trace's reader derives from its tokens (BL94 section 4).
 
 Whoever makes a plan that writes a trace and whoever reads that trace must agree on this.
 

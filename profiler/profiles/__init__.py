@@ -1,1 +1,1 @@
-"""What a run measured: values, files, merging, accuracy."""
+"""Measurements of a run: values, files, merging, accuracy."""

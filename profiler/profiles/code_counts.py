@@ -1,4 +1,4 @@
-"""What a profile says of single instructions: executions, branches taken, added instructions.
+"""Counts of single instructions: executions, branches taken, added instructions.
 
 Everything here follows from the profile alone: its blocks say where instructions are, its edges
 how often control went where.

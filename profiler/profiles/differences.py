@@ -1,4 +1,4 @@
-"""How two profiles differ: of one program, or of two builds of it.
+"""Differences between two profiles: of one program, or of two builds of it.
 
 Terms
 -----

@@ -1,4 +1,4 @@
-"""What JSON documents of simprof begin with: `head`, and of results `result_head`.
+"""Heads of simprof's JSON documents: `head`, and of results `result_head`.
 
 `simprof/schemas/FORMAT.json` describes each format in JSON Schema (draft 2020-12). A version counts
 up when a key goes, gets another name or another meaning; a new key leaves it as it is.

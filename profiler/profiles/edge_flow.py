@@ -1,4 +1,4 @@
-"""What an edge profile alone tells of paths.
+"""Bounds on path counts from an edge profile alone.
 
 Terms
 -----

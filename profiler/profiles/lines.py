@@ -1,4 +1,4 @@
-"""What a profile says of source lines: executions, base and added instructions, branches.
+"""Counts of source lines: executions, base and added instructions, branches.
 
 The program's file tells from which line each instruction was compiled. Without that file,
 the profile's own lines are used, which are those of the starts of blocks.

@@ -1,4 +1,4 @@
-"""How good a path profile is, measured by a true one of the same execution or program.
+"""Measures of a path profile against a true one of the same execution or program.
 
 Terms
 -----

@@ -1,4 +1,4 @@
-"""What a run measured, as values: edge profiles, path profiles, and the whole measurement.
+"""Values that a run measured: edge profiles, path profiles, and the whole measurement.
 
 A `RunMeasurement` is what `simprof run` produces and what a profile file holds; `storage` saves
 and loads it, `combine` merges and compares. Counts are exact. Instruction counts are

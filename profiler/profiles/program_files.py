@@ -1,4 +1,4 @@
-"""What a profile refers to: the program that ran, and its sources, which may have moved."""
+"""Files that a profile refers to: the program, and its sources, which may have moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every report says of a routine under a scheme, whether it was run, planned or drawn."""
+"""Facts that every report has of a routine under a scheme, run, planned or drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process leaves behind when it is killed: nothing.
+"""Temporary folders and processes, removed even if simprof is killed.
 
 SIGKILL leaves no time to tidy up. So a shell waits beside the process, at the other end of a pipe
 that the system closes when the process ends, however it ends; then the shell does what the process

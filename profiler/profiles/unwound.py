@@ -1,4 +1,4 @@
-"""What gcov sees of exceptions, in a routine's edges: lines are then counted as it counts them.
+"""Exceptions as gcov sees them, in a routine's edges: lines are then counted as it counts them.
 
 Terms: a *landing pad* is where an exception goes that a call has let through. Its *clean-up* calls
 destructors, one after the other, up to a handler (`__cxa_begin_catch`) or out of the routine

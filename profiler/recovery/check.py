@@ -1,4 +1,4 @@
-"""What must hold of every recovered program; called in tests and behind `--self-check`."""
+"""Invariants of every recovered program; called in tests and behind `--self-check`."""
 
 from __future__ import annotations
 

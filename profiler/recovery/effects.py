@@ -1,4 +1,4 @@
-"""Which locations an instruction reads and writes, as far as constant propagation goes.
+"""Locations that an instruction reads and writes, as far as constant propagation goes.
 
 Terms
 -----

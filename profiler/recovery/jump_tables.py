@@ -1,4 +1,4 @@
-"""Where indirect jumps go: constant propagation over a routine, bounded by its comparisons.
+"""Targets of indirect jumps: constant propagation over a routine, bounded by its comparisons.
 
 A jump through a table has the form `cmp index, n; bgu default; ...; load [table + index]; jump`.
 The value that reaches the jump is then an `Entry`, and the facts about its index, gathered along

@@ -1,4 +1,4 @@
-"""What code does with the address that a call leaves in %o7.
+"""Uses of the address that a call leaves in %o7.
 
 Nearly all code returns to it, behind the delay slot, or behind the `unimp` that marks the call of a
 function with a structure as its result. Some assembly keeps data behind a call:

@@ -1,4 +1,4 @@
-"""Which routine owns which instruction word.
+"""Owners of instruction words: the routines.
 
 Terms
 -----

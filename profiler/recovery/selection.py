@@ -1,4 +1,4 @@
-"""Which routines of a program are profiled, of those that were recovered, and by which names."""
+"""Selection of the routines that are profiled, by their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a routine can influence where its indirect jumps go: a backward slice.
+"""Backward slices of indirect jumps: the instructions that can influence a target.
 
 It says which locations are *needed* at the start of each block, and which instructions have to be
 executed for them (M. Weiser, "Program slicing", ICSE 1981; here with one criterion: the address

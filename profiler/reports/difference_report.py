@@ -1,4 +1,4 @@
-"""How two profiles differ, as text, CSV and JSON (format `simprof/diff`)."""
+"""Differences between two profiles, as text, CSV and JSON (format `simprof/diff`)."""
 
 from __future__ import annotations
 

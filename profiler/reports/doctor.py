@@ -1,4 +1,4 @@
-"""What `simprof doctor` finds, as values, as text and as JSON (format `simprof/doctor`)."""
+"""Findings of `simprof doctor`, as values, as text and as JSON (format `simprof/doctor`)."""
 
 from __future__ import annotations
 

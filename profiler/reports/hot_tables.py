@@ -1,4 +1,4 @@
-"""What was executed most: paths, edges and blocks, ranked, and as tables with all that is known.
+"""Paths, edges and blocks executed most, ranked, and as tables with all their columns.
 
 Tables name routines as people know them (`names_of`). A path is its source lines, or else its
 blocks; beside it stands what counted it, where that is not a counter of its own.

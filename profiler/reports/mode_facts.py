@@ -1,4 +1,4 @@
-"""What reports say about modes: in words, and as numbers made from a measurement's.
+"""Texts about modes in reports, and numbers derived from a measurement's.
 
 Nothing here knows how a scheme works; `docs/MODES.md` tells that.
 """

@@ -1,4 +1,4 @@
-"""How good profiles are, as reports say it: which is the truth, and what is measured by it."""
+"""Quality of profiles in reports: the true profile, and the measures against it."""
 
 from __future__ import annotations
 

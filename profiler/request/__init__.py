@@ -1,1 +1,1 @@
-"""What is asked of simprof and what can go wrong: values only."""
+"""Requests to simprof, and errors: values only."""

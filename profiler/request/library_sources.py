@@ -1,4 +1,4 @@
-"""Which source files are not the program's own, by the names of their directories."""
+"""Source files of libraries, recognised by the names of their directories."""
 
 from __future__ import annotations
 

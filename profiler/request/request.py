@@ -1,4 +1,4 @@
-"""What the user asks of `simprof run`: built by the command line, read by the session."""
+"""The request of `simprof run`: built by the command line, read by the session."""
 
 from __future__ import annotations
 

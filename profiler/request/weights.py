@@ -1,4 +1,4 @@
-"""What the user says of edge weights: which estimate, and what it takes for granted."""
+"""Edge weights as users name them: an estimate and its parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which routines look at where they were called from: by `__builtin_return_address`, for example.
+"""Routines that look at where they were called from: by `__builtin_return_address`, for example.
 
 Calls of them stay at their old places (`draft.CallPlaces`), so that they find old addresses. Two
 kinds differ in whose calls that concerns:

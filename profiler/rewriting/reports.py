@@ -1,4 +1,4 @@
-"""What `instrument` did and `verify` found: JSON (`simprof/instrument`, `simprof/verify`), text."""
+"""Results of `instrument` and `verify`: JSON (`simprof/instrument`, `simprof/verify`), text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `simprof verify` finds of runs and modes, and predicts: what rewriting executes in a run.
+"""Findings and predictions of `simprof verify`: the instructions that rewriting executes in a run.
 
 A run may show more than the graphs have that a program is instrumented on: where a jump leads that
 no table explains, that control comes into the middle of a routine. Then the run has been counted on

@@ -1,4 +1,4 @@
-"""What a scheme says of itself: everything that the rest of simprof needs to know of it.
+"""The definition of a scheme: everything that the rest of simprof needs to know of it.
 
 A scheme is a package with one `SchemeDefinition`. simprof's own are listed in `registry`; an
 installed distribution brings more through the entry point group `simprof.schemes`, each entry

@@ -1,4 +1,4 @@
-"""What schemes tell of their plans in `static` of `simprof explain`: the parts that several share.
+"""Common parts of `static`, the facts of plans in `simprof explain`.
 
 Lists by edge follow the graph's edges; they have null where a scheme has nothing for the edge.
 """

@@ -1,4 +1,4 @@
-"""What a run counted, by routine, and what each scheme's counters hold of it.
+"""Counts of a run by routine, and the contents of each scheme's counters.
 
 The counts that a mode reports come from that mode's counters alone and are compared with those
 that the automaton saw (`check_reading`); a difference is a defect of simprof, never passed over.

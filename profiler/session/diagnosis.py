@@ -1,4 +1,4 @@
-"""What is installed, what works, and what is missing (`simprof doctor`).
+"""Installed, working and missing parts (`simprof doctor`).
 
 Runs work if every required check passes. The last of them is a whole run: a program of seven
 instructions is written, loaded, analysed, run and profiled, and the result compared with what

@@ -1,4 +1,4 @@
-"""How good the profiles of a run's schemes are, by the scheme of the same run that tells the truth.
+"""Quality of the profiles of a run's schemes, by a true profile of the same run.
 
 Schemes that have a judge (`SchemeDefinition.judge`) are compared with what it counted. So is the
 run's edge profile, which is the same under all schemes: a path's definite flow is what it tells of

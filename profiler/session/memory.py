@@ -1,4 +1,4 @@
-"""What is kept of a binary in the user's cache: its graphs.
+"""Cached graphs of a binary, in the user's cache.
 
 They are a function of the program's file, of discoveries, and of simprof's code, all of which the
 name of what is kept stands for. So no result depends on what is in the cache.

@@ -1,4 +1,4 @@
-"""What compilers inlined, from DWARF, within limits.
+"""Inlined functions, from DWARF, within limits.
 
 An inlined copy is a DW_TAG_inlined_subroutine (DWARF 5, 3.3.8.2): the code of a routine within
 another, without a call. A unit is a compilation unit.

@@ -1,4 +1,4 @@
-"""Where exceptions land, as a program's unwinding tables tell.
+"""Landing pads of exceptions, from a program's unwinding tables.
 
 Terms: a *frame description entry* (FDE) is what `.eh_frame` says of one range of code; a *common
 information entry* (CIE) says how it is to be read. The *language-specific data area* (LSDA) is what

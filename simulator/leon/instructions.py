@@ -1,4 +1,4 @@
-"""What a LEON3 has of the engine's instructions, those of a V9, and how it answers to the others.
+"""Instructions of a LEON3 among the engine's, those of a V9, and its answers to the others.
 
 Sources: SPARC Architecture Manual, Version 8, appendix B and F; GRLIB IP Core User's Manual, LEON3
 (`CASA` is implemented, multiply-and-accumulate and a coprocessor are not) and GRFPU (singles and

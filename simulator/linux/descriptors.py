@@ -1,4 +1,4 @@
-"""What the emulated program has open: descriptors, open files, in-memory pipes, special files."""
+"""Open files of the emulated program: descriptors, in-memory pipes, special files."""
 
 # ruff: noqa: D102 - overriding methods do what `OpenFile` says
 

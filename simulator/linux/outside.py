@@ -1,4 +1,4 @@
-"""What is kept of every touch of the outside world, so that a program can be run a second time."""
+"""The log of the outside world's answers, from which a program can be run a second time."""
 
 from __future__ import annotations
 

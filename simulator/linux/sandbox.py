@@ -1,4 +1,4 @@
-"""Where a path of the emulated program leads: nowhere but below one directory."""
+"""Paths of the emulated program, resolved below one directory only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every machine is: processor and memory wired, a run that is timed, guarded and ended."""
+"""The common part of machines: processor and memory, a run that is timed, guarded and ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into a run and comes out of it: values and protocols that refer to no machine."""
+"""Inputs and outputs of a run: values and protocols that refer to no machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can explain that counts differ between two baselines.
+"""Causes of differences between two baselines.
 
 Counts follow from the program, its input, simprof with its emulator, the source files that make
 the code of a mode, the setting, and the plans. A `ChangeCause` names one of these that is not what

@@ -1,4 +1,4 @@
-"""Where suites are, where what they need is kept, Debian's archives, and files that programs read.
+"""Places of suites, caches, Debian's archives, and files that programs read.
 
 Upstream archives are fetched from Debian and unpacked. Their checksums are in the suite files: what
 is fetched is compared with them wherever it comes from. Input files are copied into the cache, or

@@ -1,4 +1,4 @@
-"""What a claim is judged by: a measured number, the bound that it must keep, who decides it.
+"""Conditions of claims: a measured number, the bound that it must keep, whose bound it is.
 
 A verdict, the figure and the rule printed with it and the reason of a failure all come from the
 same `Condition`, so that none can contradict another. Numbers in these sentences have as many

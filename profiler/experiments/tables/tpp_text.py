@@ -1,4 +1,4 @@
-"""What the text of TPP says of each part of it, beyond its tables (`tpp`): tables of their own.
+"""Tables of the claims in TPP's text, beyond its own tables (`tpp`).
 
 `tpp-parts`: what the removal of cold and of obvious paths gains (4.1, 5.1). `tpp-lengths`: the path
 length that is lost by disconnecting loops (4.2.1). `tpp-age`, `tpp-train`: what an edge profile of

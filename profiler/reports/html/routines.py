@@ -1,4 +1,4 @@
-"""What the page of a report knows of each routine: its row in the table, its graph, paths, code."""
+"""Routines on the page of a report: row in the table, graph, paths, code."""
 
 from __future__ import annotations
 

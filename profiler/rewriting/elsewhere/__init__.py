@@ -1,1 +1,1 @@
-"""What a program that runs on another machine needs: start-up, writing counters, reading them."""
+"""The run-time of programs on other machines: start-up, writing counters, reading them."""

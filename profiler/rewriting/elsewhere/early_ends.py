@@ -1,4 +1,4 @@
-"""Which activations were under way when a program ended, from the return addresses of its stack.
+"""Activations that were active when a program ended, from the return addresses of its stack.
 
 An activation that waits for a call ends early in the block of that call (BL94 3.2, EPP 3.6), unless
 the graph says that the call does not return: then it has left its routine already.

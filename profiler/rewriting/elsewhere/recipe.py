@@ -1,4 +1,4 @@
-"""How to make the same plans again of the recipe in a counter file.
+"""Plans made again from the recipe in a counter file.
 
 What cannot be found again is in the recipe itself: edge counts and paths that guided plans, and
 where calls were copied to.

@@ -1,4 +1,4 @@
-"""What an instrumented program executes at its start and its end, and the memory that takes.
+"""The run-time of an instrumented program at its start and end, and its memory.
 
 The code is `runtime.c`, compiled once for each machine to an image that can lie anywhere (`make
 runtime`, `tools/ship_runtime.py`). After the image come a branch to `simprof.entry` and the

@@ -1,4 +1,4 @@
-"""What bit tracing and FIFOs of branches do on edges; a code has a path register for each word.
+"""Code of bit tracing and FIFOs of branches; a code has a path register for each word.
 
 `codes` says what the codes are.
 """

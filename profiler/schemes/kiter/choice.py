@@ -1,4 +1,4 @@
-"""Which k each loop gets, and why some get fewer iterations than were asked for (KITER 5, 8).
+"""Choice of k for each loop, and reasons for fewer iterations than asked for (KITER 5, 8).
 
 Terms
 -----

@@ -1,4 +1,4 @@
-"""What k-iteration profiling does on edges (KITER 4.2, algorithm 3).
+"""Code of k-iteration profiling (KITER 4.2, algorithm 3).
 
 The path registers of an activation are the accumulators c[0] .. c[K-1] and the iteration number
 itr, in this order; K is the greatest k of the routine's loops. In iteration itr + 1 of a visit to

@@ -1,4 +1,4 @@
-"""Where to put the instrumentation of k-iteration paths (KITER 4; EPP 3.3, 3.4, 4).
+"""Placement of the instrumentation of k-iteration paths (KITER 4; EPP 3.3, 3.4, 4).
 
 Values are moved onto the chords of a spanning tree of the unrolled graph: a cycle-free choice of
 edges that need no increment, in their copy. Removing the dummy edges, as KITER 4.1 does it, is

@@ -1,4 +1,4 @@
-"""What preferential path profiling does on edges.
+"""Code of preferential path profiling.
 
 Path register 0 adds up the values of `IntervalNumbering`: at the end of a path it is the path's
 index, if it has one. Register 1, where there is one, adds up those of Ball and Larus: the path's

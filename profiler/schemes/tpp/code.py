@@ -1,4 +1,4 @@
-"""What targeted path profiling does on edges (TPP 4.1, appendix A)."""
+"""Code of targeted path profiling (TPP 4.1, appendix A)."""
 
 # ruff: noqa: D102 - overriding methods do what `Action` says
 

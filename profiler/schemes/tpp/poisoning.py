@@ -1,4 +1,4 @@
-"""What TPP puts on the edges that its acyclic graph lacks (TPP 4.1.2, A.2, A.3).
+"""Actions of TPP on the edges that its acyclic graph lacks (TPP 4.1.2, A.2, A.3).
 
 Terms
 -----

@@ -1,4 +1,4 @@
-"""What TPP instruments of an acyclic graph: its hot part, without what only obvious paths need.
+"""The part of an acyclic graph that TPP instruments: hot, without what only obvious paths need.
 
 Steps, in one function: leave out cold edges (4.1), truncate what still has too many paths (EPP
 5.3), and leave out what only obvious paths need (4.2.2), among hot paths or among all (4.3).
