@@ -16,26 +16,10 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles import tables
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
-from simprof.profiler.profiles.tables import (
-    LoopIterations,
-    block_counts,
-    known_line,
-    listed_paths,
-    loop_marks,
-    path_blocks,
-    path_lines,
-)
-from simprof.profiler.reports import mode_facts
+from simprof.profiler.reports import display, mode_facts
 from simprof.profiler.reports import tables as layout
-from simprof.profiler.reports.display import (
-    ShortNames,
-    identifier,
-    known_as,
-    percent,
-    readable,
-    route_text,
-)
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.simulator.binary.demangling import plain_name
 
@@ -65,8 +49,8 @@ class ExecutedPath(NamedTuple):
 
 def path_marks(path: PathCount) -> list[str]:
     """Return what is to be said of any path, but that it is unfinished."""
-    marks = [ITERATIONS] * isinstance(path, LoopIterations) + [AROUND] * bool(path.collapsed)
-    return [*marks, *loop_marks(path.start, path.end)]
+    marks = [ITERATIONS] * isinstance(path, tables.LoopIterations) + [AROUND] * bool(path.collapsed)
+    return [*marks, *tables.loop_marks(path.start, path.end)]
 
 
 def counted_by(path: PathCount, measurement: RunMeasurement) -> str:
@@ -85,7 +69,7 @@ def _ranked_paths(measurement: RunMeasurement) -> list[ExecutedPath]:
     ranked = [
         ExecutedPath(path.count * path.instructions, routine, path)
         for routine in measurement.routines
-        for path in listed_paths(measurement, routine)
+        for path in tables.listed_paths(measurement, routine)
         if path.count
     ]
     return sorted(ranked, key=lambda each: (-each.flow, each.routine.address))
@@ -168,8 +152,8 @@ def _paths(
 
     `whole`: the instructions that shares are of; 0: the counts are another run's.
     """
-    known = [path_lines(each.path, measurement) for each in shown]
-    files = ShortNames(line.file for route in known for line in route)
+    known = [tables.path_lines(each.path, measurement) for each in shown]
+    files = display.ShortNames(line.file for route in known for line in route)
     heading = "source lines" if all(known) else "blocks"
     if any(known) and not all(known):
         heading = "source lines, or blocks"
@@ -183,14 +167,14 @@ def _paths(
     names, brief = names_of([each.routine for each in shown]), not details
     for each, name, route in zip(shown, names, known, strict=True):
         path = each.path
-        named = "partial" if path.partial else identifier(path.id)
+        named = "partial" if path.partial else display.identifier(path.id)
         lines, blocks = files.route(route, brief=brief), blocks_text(path, brief=brief)
         both = blocks + (f"\n{lines}" if lines else "")
         table.add_row(
-            *([percent(each.flow, whole)] if whole else []),
+            *([display.percent(each.flow, whole)] if whole else []),
             path.count,
             path.instructions,
-            *(["-" if isinstance(path, LoopIterations) else named] if details else []),
+            *(["-" if isinstance(path, tables.LoopIterations) else named] if details else []),
             *([counted_by(path, measurement)] if with_counters else []),
             name,
             (both if details else lines or blocks) + each.remark,
@@ -200,7 +184,7 @@ def _paths(
 
 def blocks_text(path: PathCount, *, brief: bool = False) -> str:
     """Return "BLOCK > BLOCK > ...", slot blocks and collapsed loops named as such."""
-    return route_text([*map(str, path_blocks(path))], brief=brief)
+    return display.route_text([*map(str, tables.path_blocks(path))], brief=brief)
 
 
 def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> layout.Table:
@@ -225,7 +209,7 @@ def _hot_edges(measurement: RunMeasurement, top: int, details: bool) -> layout.T
 
 def _told_blocks(routine: RoutineProfile) -> Iterator[tuple[int, VertexName]]:
     untold = {block.name for block in routine.block_counts if not block.told}
-    counts = block_counts(routine).items()
+    counts = tables.block_counts(routine).items()
     return ((count, block) for block, count in counts if block not in untold)
 
 
@@ -254,8 +238,8 @@ def _line_cells(
     rows: Sequence[Sequence[VertexName]], measurement: RunMeasurement
 ) -> list[tuple[str, ...]]:
     """Return the cell of that column for each row: the first known line of its vertices."""
-    found = [known_line(measurement, *row) for row in rows]
-    files = ShortNames(line.file for line in found if line is not None)
+    found = [tables.known_line(measurement, *row) for row in rows]
+    files = display.ShortNames(line.file for line in found if line is not None)
     texts = ["" if line is None else files.route([line]) for line in found]
     return [(each,) if measurement.lines else () for each in texts]
 
@@ -281,7 +265,7 @@ def is_helper(name: str) -> bool:
 
 def marked(routine: RoutineProfile) -> str:
     """Return the name that people know a routine by, helpers marked."""
-    return with_mark(known_as(routine.name, routine.alias), routine.name)
+    return with_mark(display.known_as(routine.name, routine.alias), routine.name)
 
 
 def names_of(routines: Sequence[RoutineProfile]) -> list[str]:
@@ -290,7 +274,9 @@ def names_of(routines: Sequence[RoutineProfile]) -> list[str]:
     C++ functions have their qualified names alone, unless two of them have the same.
     """
     plain = {
-        each.address: plain_name(readable(each.name)) for each in routines if each.alias is None
+        each.address: plain_name(display.readable(each.name))
+        for each in routines
+        if each.alias is None
     }
     alike = Counter(plain.values())
     return [

@@ -15,20 +15,9 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from simprof.profiler.profiles import csv_text
+from simprof.profiler.profiles import csv_text, tables
 from simprof.profiler.profiles.codec import json_line
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
-from simprof.profiler.profiles.tables import (
-    COLUMNS,
-    SEPARATOR,
-    DataColumn,
-    ProfileTable,
-    Row,
-    Value,
-    cell,
-    loop_marks,
-    routine_rows,
-)
 from simprof.profiler.reports import display, mode_facts
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.hot_tables import with_mark
@@ -48,14 +37,14 @@ class Field(NamedTuple):
     name: str
     title: str
     kind: layout.CellAlignment
-    shown: Callable[[Value], int | str] | None = None
+    shown: Callable[[tables.Value], int | str] | None = None
 
 
 class Listing(Struct, frozen=True):
     """Rows of one of a profile's tables; `left_out`: how many rows `--top` has cut off."""
 
     measurement: RunMeasurement
-    table: ProfileTable
+    table: tables.ProfileTable
     left_out: int = 0
 
     @property
@@ -103,15 +92,15 @@ def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs for name in names)
 
 
-def _percent(value: Value) -> str:
+def _percent(value: tables.Value) -> str:
     return f"{100 * value:.2f} %" if isinstance(value, float) else "-"
 
 
-def _yes(value: Value) -> str:
+def _yes(value: tables.Value) -> str:
     return "yes" if value else "-"
 
 
-def _path(value: Value) -> str:
+def _path(value: tables.Value) -> str:
     return display.identifier(value) if isinstance(value, int) else "-"
 
 
@@ -163,7 +152,7 @@ FIELDS = MappingProxyType({"routines": ROUTINES, "edges": EDGES, "paths": PATHS}
 def field_name(subject: str, column: str) -> str | None:
     """Return the name of the column that a name or title means, None without one."""
     names = {field.title: field.name for field in FIELDS[subject]}
-    names |= {each.name: each.name for each in COLUMNS[subject]}
+    names |= {each.name: each.name for each in tables.COLUMNS[subject]}
     return names.get(column)
 
 
@@ -213,7 +202,7 @@ def listing(subject: str, measurement: RunMeasurement, choice: RowChoice) -> Lis
     count, default = LEAST_AND_ORDER[subject]
     at = places(subject)
 
-    def is_wanted(row: Row) -> bool:
+    def is_wanted(row: tables.Row) -> bool:
         executions: Any = row[at[count]]
         return executions >= choice.least and choice.takes_lines(_lines(row, at))
 
@@ -221,23 +210,23 @@ def listing(subject: str, measurement: RunMeasurement, choice: RowChoice) -> Lis
         row
         for routine in measurement.routines
         if choice.takes_routine(routine)
-        for row in routine_rows(measurement, routine, subject)
+        for row in tables.routine_rows(measurement, routine, subject)
         if is_wanted(row)
     ]
     for name in reversed([choice.sort] if choice.sort else default):
-        rows = _sorted(rows, COLUMNS[subject][at[name]], at, choice.ascending)
+        rows = _sorted(rows, tables.COLUMNS[subject][at[name]], at, choice.ascending)
     shown = rows[: choice.top]
-    table = ProfileTable(subject, COLUMNS[subject], tuple(shown))
+    table = tables.ProfileTable(subject, tables.COLUMNS[subject], tuple(shown))
     return Listing(measurement, table, len(rows) - len(shown))
 
 
 @cache
 def places(subject: str) -> Mapping[str, int]:
     """Return where the columns of a table are in its rows, by name."""
-    return MappingProxyType({each.name: at for at, each in enumerate(COLUMNS[subject])})
+    return MappingProxyType({each.name: at for at, each in enumerate(tables.COLUMNS[subject])})
 
 
-def _lines(row: Row, at: Mapping[str, int]) -> tuple[SourceLine, ...]:
+def _lines(row: tables.Row, at: Mapping[str, int]) -> tuple[SourceLine, ...]:
     """Return the source lines of a row, as far as they are known."""
     if "lines" in at:
         lines: Any = row[at["lines"]]
@@ -247,8 +236,11 @@ def _lines(row: Row, at: Mapping[str, int]) -> tuple[SourceLine, ...]:
 
 
 def _sorted(
-    rows: Sequence[Row], column: DataColumn, at: Mapping[str, int], ascending: bool | None
-) -> list[Row]:
+    rows: Sequence[tables.Row],
+    column: tables.DataColumn,
+    at: Mapping[str, int],
+    ascending: bool | None,
+) -> list[tables.Row]:
     """Sort by one column, rows that are alike in it as they stand; what is unknown comes last."""
     place = at[column.name]
     known = [row for row in rows if row[place] is not None]
@@ -256,12 +248,14 @@ def _sorted(
     # The number of a line means nothing without its file.
     by_line = column.name in ("line", "lines")
     if ascending is None:
-        ascending = by_line or any(isinstance(cell(column, row[place]), str) for row in known)
+        ascending = by_line or any(
+            isinstance(tables.cell(column, row[place]), str) for row in known
+        )
 
-    def key(row: Row) -> Any:
+    def key(row: tables.Row) -> Any:
         if by_line:
             return [(line.file, line.line) for line in _lines(row, at)]
-        return cell(column, row[place])
+        return tables.cell(column, row[place])
 
     return sorted(known, key=key, reverse=not ascending) + unknown
 
@@ -316,7 +310,7 @@ def render_text(listing: Listing, width: int = 100, color: bool = False) -> str:
     return layout.print_parts(parts, width, color)
 
 
-def _shown(field: Field, listing: Listing, row: Row, files: display.ShortNames) -> int | str:
+def _shown(field: Field, listing: Listing, row: tables.Row, files: display.ShortNames) -> int | str:
     at = places(listing.subject)
     value = row[at[field.name]]
     if field.name in ("line", "lines"):
@@ -325,12 +319,14 @@ def _shown(field: Field, listing: Listing, row: Row, files: display.ShortNames) 
         return display.visible(with_mark(str(value), str(row[at["symbol"]])))
     if field.shown is not None:
         return field.shown(value)
-    plain = cell(listing.table.columns[at[field.name]], value)
+    plain = tables.cell(listing.table.columns[at[field.name]], value)
     if isinstance(plain, int):
         return plain if field.name == "numbered_paths" else display.digits(plain)
     text = "-" if plain is None else display.visible(str(plain))
     if field.name == "blocks":
-        text = " ".join([text, *loop_marks(row[at["start"]], row[at["end"]])])
+        text = " ".join([text, *tables.loop_marks(row[at["start"]], row[at["end"]])])
     return (
-        SEPARATOR.join(display.shorten_list(text.split(SEPARATOR))) if field.kind is TEXT else text
+        tables.SEPARATOR.join(display.shorten_list(text.split(tables.SEPARATOR)))
+        if field.kind is TEXT
+        else text
     )

@@ -8,48 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from simprof.profiler.profiles import profile, tables
 from simprof.profiler.profiles.codec import encode, json_line
 from simprof.profiler.profiles.documents import result_head
-from simprof.profiler.profiles.profile import (
-    Ending,
-    FaultInfo,
-    Guide,
-    ProgramInfo,
-    RefusalInfo,
-    RunMeasurement,
-    WaitInfo,
-)
-from simprof.profiler.profiles.tables import (
-    COLUMNS,
-    address_text,
-    json_rows,
-    table,
-    table_rows,
-)
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.reports.call_tree import call_tree_object
 from simprof.profiler.schemes.mode_options import setting_object
 
 
-def render(measurement: RunMeasurement) -> str:
+def render(measurement: profile.RunMeasurement) -> str:
     """Return the run object as one line of JSON."""
     return "".join(pieces(measurement))
 
 
-def pieces(measurement: RunMeasurement) -> Iterator[str]:
+def pieces(measurement: profile.RunMeasurement) -> Iterator[str]:
     """Yield the run object as one line of JSON, in pieces: that of a large program has 100 MB."""
     yield json_line(summary_object(measurement)).removesuffix("}\n")
     for name in _counts(measurement):
         yield f', "{name}": ['
         before = ""
-        for rows in json_rows(COLUMNS[name], table_rows(measurement, name)):
+        for rows in tables.json_rows(tables.COLUMNS[name], tables.table_rows(measurement, name)):
             yield before + rows
             before = ", "
         yield "]"
     yield "}\n"
 
 
-def _counts(measurement: RunMeasurement) -> list[str]:
+def _counts(measurement: profile.RunMeasurement) -> list[str]:
     """Return the tables of edges, blocks and paths that a run object has.
 
     `paths` and `blocks` are there only where the scheme collects them.
@@ -62,7 +47,7 @@ def _counts(measurement: RunMeasurement) -> list[str]:
     return names
 
 
-def summary_object(measurement: RunMeasurement) -> dict[str, object]:
+def summary_object(measurement: profile.RunMeasurement) -> dict[str, object]:
     """Return the run object without the counts of edges, blocks and paths.
 
     `attribution` and `quality` are there only where an exact path profile of the same run judges
@@ -79,7 +64,7 @@ def summary_object(measurement: RunMeasurement) -> dict[str, object]:
         "sizes": mode_facts.sizes(measurement),
         "lost": dict(measurement.lost),
         "refused_calls": refused_call_objects(measurement),
-        "routines": list(table(measurement, "routines").objects()),
+        "routines": list(tables.table(measurement, "routines").objects()),
     }
     if mode_facts.estimates(measurement):
         result["estimate"] = True
@@ -101,7 +86,7 @@ def summary_object(measurement: RunMeasurement) -> dict[str, object]:
     return result
 
 
-def measurement_head(name: str | None, measurement: RunMeasurement) -> dict[str, object]:
+def measurement_head(name: str | None, measurement: profile.RunMeasurement) -> dict[str, object]:
     """Return the first keys of a document about one measurement (`documents.result_head`)."""
     guide = measurement.guide
     return result_head(
@@ -115,7 +100,7 @@ def measurement_head(name: str | None, measurement: RunMeasurement) -> dict[str,
     )
 
 
-def guide_object(measurement: RunMeasurement, guide: Guide) -> dict[str, object]:
+def guide_object(measurement: profile.RunMeasurement, guide: profile.Guide) -> dict[str, object]:
     """Return `guide`."""
     known = guide.added is not None and measurement.base > 0
     return {
@@ -128,7 +113,7 @@ def guide_object(measurement: RunMeasurement, guide: Guide) -> dict[str, object]
     }
 
 
-def program_object(program: ProgramInfo) -> dict[str, object]:
+def program_object(program: profile.ProgramInfo) -> dict[str, object]:
     """Return `program`."""
     result: dict[str, object] = {
         "file": program.file,
@@ -139,20 +124,20 @@ def program_object(program: ProgramInfo) -> dict[str, object]:
     }
     if program.modules:
         result["modules"] = [
-            {"bias": address_text(each.bias), "file": each.file, "sha256": each.sha256}
+            {"bias": tables.address_text(each.bias), "file": each.file, "sha256": each.sha256}
             for each in program.modules
         ]
     return result
 
 
-def ending_object(ending: Ending) -> dict[str, object]:
+def ending_object(ending: profile.Ending) -> dict[str, object]:
     """Return `exit`. A run that Ctrl-C ended was ended by a signal, SIGINT: number 2."""
     reason = "signal" if ending.reason == "interrupted" else ending.reason
     result: dict[str, object] = {"status": ending.code, "reason": reason}
     if ending.reason in ("signal", "fault", "interrupted"):
         result["signal"] = ending.code - 128
     if (fault := ending.fault) is not None:
-        address = None if fault.address is None else address_text(fault.address)
+        address = None if fault.address is None else tables.address_text(fault.address)
         result["fault"] = _stop(fault, address=address, description=fault.description)
     if ending.refusal is not None:
         result["refusal"] = _stop(ending.refusal)
@@ -161,12 +146,14 @@ def ending_object(ending: Ending) -> dict[str, object]:
     return result
 
 
-def _stop(stop: FaultInfo | RefusalInfo | WaitInfo, **more: object) -> dict[str, object]:
+def _stop(
+    stop: profile.FaultInfo | profile.RefusalInfo | profile.WaitInfo, **more: object
+) -> dict[str, object]:
     """Return what ended a run, or for ever holds a thread, and where that is."""
     source = stop.source
     return {
         "name": stop.name,
-        "pc": address_text(stop.pc),
+        "pc": tables.address_text(stop.pc),
         **more,
         "routine": stop.routine,
         "offset": stop.offset,
@@ -175,7 +162,7 @@ def _stop(stop: FaultInfo | RefusalInfo | WaitInfo, **more: object) -> dict[str,
     }
 
 
-def refused_call_objects(measurement: RunMeasurement) -> list[dict[str, object]]:
+def refused_call_objects(measurement: profile.RunMeasurement) -> list[dict[str, object]]:
     """Return `refused_calls`."""
     return [
         {"name": call.name, "error": call.error, "count": call.count}

@@ -19,15 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from signal import SIGINT
 from typing import NamedTuple
 
+from simprof.profiler.profiles import profile
 from simprof.profiler.profiles.calls import call_graph
-from simprof.profiler.profiles.profile import (
-    Ending,
-    FaultInfo,
-    RefusalInfo,
-    RoutineProfile,
-    RunMeasurement,
-    WaitInfo,
-)
 from simprof.profiler.reports import call_tree, hot_tables, mode_facts
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import brief, group_digits, percent, plural, visible
@@ -73,7 +66,7 @@ ONE = {"runs": "emulated run", "window_calls": "call counted, and nothing outsid
 
 
 def render(
-    measurement: RunMeasurement,
+    measurement: profile.RunMeasurement,
     top: int | None = None,
     width: int = 100,
     color: bool = False,
@@ -97,7 +90,7 @@ def render(
     return layout.print_parts(parts, width, color)
 
 
-def _first_screen(measurement: RunMeasurement, top: int | None) -> Iterator[layout.Part]:
+def _first_screen(measurement: profile.RunMeasurement, top: int | None) -> Iterator[layout.Part]:
     """Yield the answer, and what must be known to trust it."""
     parts: list[layout.Part] = []
     if top != 0:
@@ -110,7 +103,7 @@ def _first_screen(measurement: RunMeasurement, top: int | None) -> Iterator[layo
     yield from layout.section(LOSSES_TITLE, layout.grid(rows=mode_facts.lost(measurement)))
 
 
-def _detailed(measurement: RunMeasurement, top: int | None) -> Iterator[layout.Part]:
+def _detailed(measurement: profile.RunMeasurement, top: int | None) -> Iterator[layout.Part]:
     yield from layout.section("Totals", totals(measurement))
     yield from layout.section("Path executions", path_kinds(measurement))
     yield from layout.section("Path coverage", path_coverage(measurement))
@@ -127,7 +120,7 @@ def _detailed(measurement: RunMeasurement, top: int | None) -> Iterator[layout.P
     yield from _lines_note(measurement)
 
 
-def _summary(measurement: RunMeasurement, *, details: bool) -> layout.Table:
+def _summary(measurement: profile.RunMeasurement, *, details: bool) -> layout.Table:
     """Say what ran, how it ended and what profiling it costs."""
     table = layout.grid()
     table.add_row("program", program_text(measurement))
@@ -158,7 +151,7 @@ def _summary(measurement: RunMeasurement, *, details: bool) -> layout.Table:
     return table
 
 
-def _own_code(measurement: RunMeasurement) -> str:
+def _own_code(measurement: profile.RunMeasurement) -> str:
     """Say which part of all is of the program's own code; "" where kinds of code are not known."""
     kinds = {kind: counts for kind, *counts in kind_totals(measurement)}
     own = kinds.pop(CodeKind.OWN, None)
@@ -175,7 +168,7 @@ def _own_code(measurement: RunMeasurement) -> str:
 THREADS_NAMED = 8  # Threads whose instructions the summary says; those of all are in the JSON.
 
 
-def _threads_text(measurement: RunMeasurement) -> str:
+def _threads_text(measurement: profile.RunMeasurement) -> str:
     """Say how many threads there were, and what the first of them executed."""
     threads = measurement.threads
     named = [group_digits(each.instructions) for each in threads[:THREADS_NAMED]]
@@ -183,20 +176,20 @@ def _threads_text(measurement: RunMeasurement) -> str:
     return f"{len(threads)}, which executed {', '.join(named)}{more}"
 
 
-def program_text(measurement: RunMeasurement) -> str:
+def program_text(measurement: profile.RunMeasurement) -> str:
     """Say what ran."""
     program = measurement.program
     return visible(f"{' '.join([program.file, *program.arguments])} ({program.machine})")
 
 
-def counted_row(table: layout.Table, measurement: RunMeasurement) -> None:
+def counted_row(table: layout.Table, measurement: profile.RunMeasurement) -> None:
     """Say to which routines and calls a run was restricted, if it was."""
     told = list(_restrictions(measurement))
     if told:
         table.add_row("counted", visible("; ".join(told)))
 
 
-def _restrictions(measurement: RunMeasurement) -> Iterable[str]:
+def _restrictions(measurement: profile.RunMeasurement) -> Iterable[str]:
     """Yield what a run was restricted to, one phrase for each option."""
     options = measurement.options
     entry, limit = options.get("entry"), options.get("calls")
@@ -218,14 +211,14 @@ def _patterns(option: object) -> str:
     return " or ".join(map(str, option)) if isinstance(option, tuple) else ""
 
 
-def ending_rows(table: layout.Table, measurement: RunMeasurement) -> None:
+def ending_rows(table: layout.Table, measurement: profile.RunMeasurement) -> None:
     """Say how the run ended."""
     table.add_row("ended", visible(ending_text(measurement.ending)))
     if measurement.partial:
         table.add_row("note", "PARTIAL: the run was cut short; this profiles its beginning")
 
 
-def failure_text(program: str, ending: Ending) -> str:
+def failure_text(program: str, ending: profile.Ending) -> str:
     """Warn in one line of a run that failed, where its counts are kept or compared."""
     how = visible(ending_text(ending))
     return (
@@ -234,7 +227,7 @@ def failure_text(program: str, ending: Ending) -> str:
     )
 
 
-def ending_text(ending: Ending) -> str:
+def ending_text(ending: profile.Ending) -> str:
     """Describe an ending."""
     match ending.reason:
         case "exit":
@@ -264,7 +257,7 @@ def ending_text(ending: Ending) -> str:
             return f"deadlock: {'; '.join(f'thread {each}' for each in waits)}"
 
 
-def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
+def _place_text(stop: profile.FaultInfo | profile.RefusalInfo | profile.WaitInfo) -> str:
     found = f"at {stop.pc:#x}"
     if stop.routine is not None:
         found += f" in {brief(stop.routine)}+{stop.offset:#x}"
@@ -273,7 +266,7 @@ def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
     return found
 
 
-def refused_calls(measurement: RunMeasurement) -> layout.Table:
+def refused_calls(measurement: profile.RunMeasurement) -> layout.Table:
     """List the system calls that were refused, and how they were answered."""
     rows = [(call.count, call.error, call.name) for call in measurement.refused_calls]
     return layout.columns(
@@ -281,7 +274,7 @@ def refused_calls(measurement: RunMeasurement) -> layout.Table:
     )
 
 
-def totals(measurement: RunMeasurement) -> layout.Table:
+def totals(measurement: profile.RunMeasurement) -> layout.Table:
     """List the run's counts by their plain names, and of how many routines those are that ran."""
     table = layout.grid(layout.CellAlignment.NUMBER, layout.CellAlignment.TEXT)
     for key, count in measurement.counts.items():
@@ -297,7 +290,7 @@ def totals(measurement: RunMeasurement) -> layout.Table:
     return table
 
 
-def routines(measurement: RunMeasurement, top: int) -> layout.Table:
+def routines(measurement: profile.RunMeasurement, top: int) -> layout.Table:
     """List the routines whose instrumentation costs most."""
     ran = [routine for routine in measurement.routines if routine.ran]
     shown = sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]
@@ -324,7 +317,7 @@ def routines(measurement: RunMeasurement, top: int) -> layout.Table:
     return table
 
 
-def counters_text(routine: RoutineProfile) -> str:
+def counters_text(routine: profile.RoutineProfile) -> str:
     """Describe how a routine's paths are counted."""
     if routine.addressing is None:
         return str(routine.table)
@@ -338,13 +331,13 @@ def helper_note(parts: Iterable[layout.Part]) -> Iterator[layout.Part]:
         yield from [layout.paragraph(""), layout.paragraph(HELPER_NOTE)]
 
 
-def _lines_note(measurement: RunMeasurement) -> Iterator[layout.Part]:
+def _lines_note(measurement: profile.RunMeasurement) -> Iterator[layout.Part]:
     """Yield why hot code has no source lines, where no line is known."""
     if not measurement.lines and any(routine.instructions for routine in measurement.routines):
         yield from [layout.paragraph(""), layout.paragraph(NO_LINES)]
 
 
-def _counting(measurement: RunMeasurement) -> tuple[str, str] | None:
+def _counting(measurement: profile.RunMeasurement) -> tuple[str, str] | None:
     """Say what the added instructions do: how often counters are incremented, tokens written."""
     counts = measurement.counts
     events, what = counts.get("trace_tokens", 0), "trace tokens"
@@ -360,7 +353,9 @@ def _counting(measurement: RunMeasurement) -> tuple[str, str] | None:
     return what, group_digits(events) + (f" ({'; '.join(told)})" if told else "")
 
 
-def routine_work(measurement: RunMeasurement, top: int, *, brief: bool = False) -> layout.Table:
+def routine_work(
+    measurement: profile.RunMeasurement, top: int, *, brief: bool = False
+) -> layout.Table:
     """List the routines that execute most, instrumented, and the rest in one row.
 
     `brief`: without those that execute less than a thousandth. Where calling contexts are known,
@@ -406,13 +401,13 @@ class _Work(NamedTuple):
     added: int
 
     @classmethod
-    def of(cls, routines: Sequence[RoutineProfile]) -> _Work:
+    def of(cls, routines: Sequence[profile.RoutineProfile]) -> _Work:
         """Add up."""
         facts = [(each.instructions, each.activations, each.added) for each in routines]
         return cls(*(sum(column) for column in zip(*facts, strict=True))) if facts else cls(0, 0, 0)
 
 
-def kind_costs(measurement: RunMeasurement) -> layout.Table | None:
+def kind_costs(measurement: profile.RunMeasurement) -> layout.Table | None:
     """List what was added to each kind of code; None where there is but one, or nothing added."""
     if not measurement.added:
         return None

@@ -43,27 +43,8 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.rewriting.calls import acts_on_signals
 from simprof.profiler.rewriting.draft import CallPlaces
-from simprof.profiler.rewriting.elsewhere.counter_file import (
-    CountedPaths,
-    CounterRecipe,
-    Counts,
-    FileRegion,
-    InstrumentedProgram,
-)
+from simprof.profiler.rewriting.elsewhere import counter_file, recipe, runtime
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, placed, program_memory
-from simprof.profiler.rewriting.elsewhere.recipe import (
-    CopiedCalls,
-    counts_of,
-    option_fields,
-    paths_of,
-)
-from simprof.profiler.rewriting.elsewhere.runtime import (
-    START,
-    StartMemory,
-    Stream,
-    original_auxiliary,
-    runtime_items,
-)
 from simprof.profiler.rewriting.jumps import shared_targets
 from simprof.profiler.rewriting.program import (
     Copies,
@@ -76,16 +57,8 @@ from simprof.profiler.rewriting.program import (
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind
 from simprof.profiler.schemes.registry import definition
+from simprof.profiler.session import scheme_runs
 from simprof.profiler.session.observation import ending
-from simprof.profiler.session.scheme_runs import (
-    EdgeCounts,
-    Graphs,
-    PathCounts,
-    Planner,
-    judges,
-    needs_path_counts,
-    saved_profiles,
-)
 from simprof.profiler.session.session import observe
 from simprof.profiler.trace.format import discovery_fields
 from simprof.simulator.binary import elf
@@ -106,8 +79,8 @@ class Basis(Struct, frozen=True, dict=True):
     entered: Sequence[int] = ()
     # edge_counts, path_counts: Those of the run, which guide schemes that need a profile; None:
     # there was no run, or no such scheme.
-    edge_counts: EdgeCounts | None = None
-    path_counts: PathCounts | None = None
+    edge_counts: scheme_runs.EdgeCounts | None = None
+    path_counts: scheme_runs.PathCounts | None = None
     known: Known = field(default_factory=Known)  # What recoveries of the program have found
 
     @cached_property
@@ -129,9 +102,9 @@ class Basis(Struct, frozen=True, dict=True):
                 f"{setting.name}: a program is instrumented before its run begins: save the edge "
                 "profile with `simprof run --max-instructions N -o FILE`, and give --edge-profile"
             )
-        profiles = saved_profiles(self.recovered.program.sha256)
-        graphs = Graphs(self.recovered, self.selection)
-        planner = Planner(setting, profiles, self.edge_counts, self.path_counts)
+        profiles = scheme_runs.saved_profiles(self.recovered.program.sha256)
+        graphs = scheme_runs.Graphs(self.recovered, self.selection)
+        planner = scheme_runs.Planner(setting, profiles, self.edge_counts, self.path_counts)
 
         def plan(number: int) -> Plan | None:
             cfg = graphs(number)
@@ -141,19 +114,21 @@ class Basis(Struct, frozen=True, dict=True):
         saved = None if (file := options.edge_profile) is None else profiles(file)
         match definition(setting.mode).guided:
             case ProfileKind.EDGES:
-                edge_counts = self.edge_counts if saved is None else EdgeCounts.saved(saved)
+                edge_counts = (
+                    self.edge_counts if saved is None else scheme_runs.EdgeCounts.saved(saved)
+                )
             case ProfileKind.PATHS:
                 path_counts = self.path_counts if saved is None else saved.path_counts_for
         if isinstance(options.weights, Path):
-            weights = EdgeCounts.saved(profiles(options.weights))
+            weights = scheme_runs.EdgeCounts.saved(profiles(options.weights))
         return Order(
             self,
             setting,
             plan,
             [number for number in self.entered if graphs(number) is not None],
-            counts_of(self.recovered, edge_counts),
-            paths_of(self.recovered, path_counts),
-            counts_of(self.recovered, weights),
+            recipe.counts_of(self.recovered, edge_counts),
+            recipe.paths_of(self.recovered, path_counts),
+            recipe.counts_of(self.recovered, weights),
             planner.unit_flow,
         )
 
@@ -168,9 +143,9 @@ class Order(Struct, frozen=True):
     first: Sequence[int] = ()  # Routines whose counters come first
     # edge_counts, path_counts, weights: Those that guide plans, by routine number
     # (`counter_file.CounterRecipe`).
-    edge_counts: Counts = field(default_factory=dict)
-    path_counts: CountedPaths = field(default_factory=dict)
-    weights: Counts = field(default_factory=dict)
+    edge_counts: counter_file.Counts = field(default_factory=dict)
+    path_counts: counter_file.CountedPaths = field(default_factory=dict)
+    weights: counter_file.Counts = field(default_factory=dict)
     unit_flow: int | None = None  # What guides plans beside them (`PlanOrder.unit_flow`)
 
 
@@ -190,7 +165,7 @@ class Instrumented(Struct, frozen=True):
     # routines that were not left alone.
     codes: Mapping[int, RoutineCode]
     placed: Mapping[int, PlacedPlan]
-    memory: StartMemory  # What the program maps, and what of that it writes
+    memory: runtime.StartMemory  # What the program maps, and what of that it writes
     rewritten: Rewritten  # Where everything is
     # The names of the routines that were left alone, and why each was
     left_names: tuple[tuple[str, str], ...] = ()
@@ -231,11 +206,11 @@ def instrument(
         )
     buffer, trace = scheme.code().stream, None
     if buffer is not None and any(plan.plan.buffers for plan in plans.values()):
-        trace = Stream(buffer, packed=_calls(buffer.packing, codes.values()))
+        trace = runtime.Stream(buffer, packed=_calls(buffer.packing, codes.values()))
     memory = replace(
         program_memory(plans),
         trace=trace,
-        auxiliary=original_auxiliary(program),
+        auxiliary=runtime.original_auxiliary(program),
         signals=not acts_on_signals(recovered, copies.left),
     )
 
@@ -243,10 +218,10 @@ def instrument(
     front = program_items(recovered, copies, scheme.code().routines)
     left = tuple(number for number in plans if number in copies.left)
 
-    def end(copied: CopiedCalls) -> Sequence[Item]:
+    def end(copied: recipe.CopiedCalls) -> Sequence[Item]:
         """Return the run-time, given where the calls are that the counter file's header names."""
         head = _header(order, plans, memory.dumped, copied, left)
-        return runtime_items(program.machine, memory, head)
+        return runtime.runtime_items(program.machine, memory, head)
 
     without = end({})
     base = _room(program, front, size_of(without)) + HEADER_ROOM
@@ -261,7 +236,7 @@ def instrument(
         rewritten.patches,
         base - HEADER_ROOM,
         bytes(HEADER_ROOM) + rewritten.code,
-        rewritten.labels[START],
+        rewritten.labels[runtime.START],
         _symbols(recovered, copies, rewritten),
         heap_start(program),
     )
@@ -306,15 +281,17 @@ def _refuse_writable_code(program: Program) -> None:
 def _header(
     order: Order,
     plans: Mapping[int, PlacedPlan],
-    regions: Sequence[FileRegion],
-    copies: CopiedCalls,
+    regions: Sequence[counter_file.FileRegion],
+    copies: recipe.CopiedCalls,
     left: tuple[int, ...],
 ) -> bytes:
     program, setting = order.basis.recovered.program, order.setting
-    return CounterRecipe(
-        program=InstrumentedProgram(str(program.path), program.sha256, program.machine),
+    return counter_file.CounterRecipe(
+        program=counter_file.InstrumentedProgram(
+            str(program.path), program.sha256, program.machine
+        ),
         mode=setting.mode,
-        options=option_fields(setting.options),
+        options=recipe.option_fields(setting.options),
         regions=tuple(regions),
         discoveries=discovery_fields(order.basis.discoveries),
         routines=tuple(plans),
@@ -465,7 +442,9 @@ def basis_after_run(request: RunRequest, settings: Sequence[Setting]) -> Basis:
     guest = replace(request.guest, heap_start=heap_start(without.recovered.program))
     request = replace(request, guest=guest)
     # all routines of the run: a selection may leave out some of those that are counted first
-    guides = judges([each for each in settings if needs_path_counts((each,))])
+    guides = scheme_runs.judges(
+        [each for each in settings if scheme_runs.needs_path_counts((each,))]
+    )
     schemes = (NO_SCHEME, *guides)
     known = without.known
     observation = observe(request, schemes, without.discoveries, known=known)

@@ -26,6 +26,7 @@ from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.runtime_code import ROUTINES, Routines, restore_routine
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.recovery import ProgramGraphs
+from simprof.profiler.rewriting import jumps, placing
 from simprof.profiler.rewriting.calls import CALLS, CallCopies, RoutineEntries, write_trap
 from simprof.profiler.rewriting.draft import (
     ARITHMETIC,
@@ -43,35 +44,8 @@ from simprof.profiler.rewriting.draft import (
     reads_pc,
 )
 from simprof.profiler.rewriting.elsewhere.runtime import ENTRY
-from simprof.profiler.rewriting.jumps import (
-    BRANCHES,
-    TABLE_ALIGNMENT,
-    Jumps,
-    computed_jumps,
-    delay_slot,
-    is_flush,
-    write_branch,
-    write_flush_check,
-)
-from simprof.profiler.rewriting.placing import (
-    NO_WINDOW,
-    PlacedCode,
-    is_save,
-    larger_save,
-    more_room,
-    saves_register,
-    uses_stack_words,
-)
+from simprof.simulator.isa import assembler
 from simprof.simulator.isa import assembler as asm
-from simprof.simulator.isa.assembler import (
-    Instruction,
-    Item,
-    Label,
-    Register,
-    data_word,
-    linked_code,
-    linked_word,
-)
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 
@@ -111,12 +85,16 @@ class LabelAddresses(dict[str, int]):
 
 
 def place_program(
-    copies: Copies, items: Sequence[Item], base: int, labels: Mapping[str, int], entry: int
+    copies: Copies,
+    items: Sequence[assembler.Item],
+    base: int,
+    labels: Mapping[str, int],
+    entry: int,
 ) -> Rewritten:
     """Put everything at its address, `base` and up; AssemblyError if something is out of reach."""
     # labels: Addresses of all labels among `items` (`assign_labels`).
     places = LabelAddresses(labels, copies.entries, entry)
-    code = bytearray(linked_code(items, base, places))
+    code = bytearray(assembler.linked_code(items, base, places))
     patches: dict[int, int] = {}
     for copy in copies.routines.values():
         # the constants that thunks add the new return addresses to
@@ -125,11 +103,11 @@ def place_program(
             for place, word in zip((labels[loaded], new + 4), thunk.words(new), strict=True):
                 code[place - base : place - base + 4] = word.to_bytes(4, "big")
         for address, label in copy.redirects.items():
-            patches[address] = linked_word(jump(label), address, places)
+            patches[address] = assembler.linked_word(jump(label), address, places)
         for site, target in copy.kept_calls.items():
             if target is not None and target in copies.entries:
                 direct = asm.call(copies.entries[target])
-                patches[site] = linked_word(direct, site, places)
+                patches[site] = assembler.linked_word(direct, site, places)
     return Rewritten(base, bytes(code), labels, patches)
 
 
@@ -243,9 +221,9 @@ def _unforeseen(
         if analysis is None:
             continue
         words = (word for block in cfg.blocks for word in recovered.code.words_of(block))
-        if not analysis.frames.has_window and any(map(saves_register, words)):
-            left[number] = NO_WINDOW
-        for jump_at in computed_jumps(recovered, cfg):
+        if not analysis.frames.has_window and any(map(placing.saves_register, words)):
+            left[number] = placing.NO_WINDOW
+        for jump_at in jumps.computed_jumps(recovered, cfg):
             if jump_at in targets:
                 unsure[jump_at] = targets[jump_at]
             else:
@@ -274,30 +252,30 @@ def _clashing(
 
 def program_items(
     recovered: ProgramGraphs, copies: Copies, routines: Sequence[Routines] = ()
-) -> list[Item]:
+) -> list[assembler.Item]:
     """Return the code of the new segment, which must begin at a multiple of `ALIGNMENT`.
 
     Start and dump code may follow it; `simprof.entry` is the copy of the program's entry.
     """
     machine = recovered.program.machine
     items = list(restore_routine())
-    items += [data_word(0)] * ((-size_of(items) % ALIGNMENT) >> 2)
+    items += [assembler.data_word(0)] * ((-size_of(items) % ALIGNMENT) >> 2)
     for routine in (*ROUTINES, *routines):
         items += routine(machine)
     for copy in copies.routines.values():
         items += copy.items
     position = size_of(items)
     for table in (table for copy in copies.routines.values() for table in copy.tables):
-        gap = -position % TABLE_ALIGNMENT
-        items += [data_word(0)] * (gap >> 2)
+        gap = -position % jumps.TABLE_ALIGNMENT
+        items += [assembler.data_word(0)] * (gap >> 2)
         items += table
         position += gap + size_of(table)
     return items
 
 
-def size_of(items: Iterable[Item]) -> int:
+def size_of(items: Iterable[assembler.Item]) -> int:
     """Return the bytes that items take."""
-    return 4 * sum(isinstance(item, Instruction) for item in items)
+    return 4 * sum(isinstance(item, assembler.Instruction) for item in items)
 
 
 class RoutineCopier:
@@ -316,7 +294,7 @@ class RoutineCopier:
         body = (first is not None) if bodies else None
         self._draft = draft = CopyDraft(number, cfg, context, program, emission.spill, body)
         self._cfg = cfg
-        self._scheme = PlacedCode(draft, emission)
+        self._scheme = placing.PlacedCode(draft, emission)
         self.landings = RoutineEntries(draft, self._scheme, first)
         self._calls = CallCopies(draft, self.landings)
         # Old address -> where the routine's entries lead; to no single place: return points
@@ -328,10 +306,10 @@ class RoutineCopier:
         # Of two copies neither can have the old words that jumps lead to.
         switched = {edge.target for edge in cfg.edges if bodies and edge.kind is EdgeKind.SWITCH}
         taken = {*self._calls.returned_to, *(draft.block(block).start for block in switched)}
-        self._jumps = Jumps(draft, self._scheme, ways_in | dict.fromkeys(taken))
-        self._keeps_words = self._scheme.keeps_words or any(map(uses_stack_words, bodies))
+        self._jumps = jumps.Jumps(draft, self._scheme, ways_in | dict.fromkeys(taken))
+        self._keeps_words = self._scheme.keeps_words or any(map(placing.uses_stack_words, bodies))
         asked = len(self.landings.words) + bool(bodies and self._calls.returned_to)
-        self._growth = more_room(draft, self._keeps_words, asked)
+        self._growth = placing.more_room(draft, self._keeps_words, asked)
 
     def make(self) -> RoutineCopy:
         """Return the copy; NotRewritableError if that cannot be done with certainty."""
@@ -341,7 +319,7 @@ class RoutineCopier:
             for stub in self._scheme.stubs:
                 if stub.before == block.id:
                     self._stub(stub)
-            self._draft.emit(Label(self._draft.block_label(block.id)))
+            self._draft.emit(assembler.Label(self._draft.block_label(block.id)))
             self._block(block)
             self._run_on(block, following)
         for block in self._cfg.blocks:
@@ -393,23 +371,23 @@ class RoutineCopier:
                 slot = self._plain(block, address + 4)
                 if (edit := self._draft.spill.edits.get(address + 4)) is not None:
                     slot = [*edit.before, *slot, *edit.after]
-                self._draft.emit(*constant(address, Register.O7), *between, *slot)
+                self._draft.emit(*constant(address, assembler.Register.O7), *between, *slot)
                 self._draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id, address=address)
                 address += 8
                 continue
-            if is_flush(self._draft.word(address)):
-                write_flush_check(self._draft, block, address)
+            if jumps.is_flush(self._draft.word(address)):
+                jumps.write_flush_check(self._draft, block, address)
             self._draft.emit(*self._calls.before(block, address), *self._plain(block, address))
             self._draft.emit(*(() if edit is None else edit.after))
             address += 4
 
-    def _plain(self, block: Block, address: int) -> list[Instruction]:
+    def _plain(self, block: Block, address: int) -> list[assembler.Instruction]:
         """Return an instruction that is no transfer; `rd %pc` reads the old address."""
         draft, word = self._draft, self._draft.word(address)
         if word >> 30 != ARITHMETIC:
             return [raw(word)]
-        if self._growth and is_save(word):
-            code = larger_save(word, self._growth)
+        if self._growth and placing.is_save(word):
+            code = placing.larger_save(word, self._growth)
             cleared = self.landings.nothing_under_way()
             draft.charge(Cause.FRAMES, len(code) - 1, block=block.id, address=address)
             draft.charge(Cause.LANDINGS, len(cleared), block=block.id, address=address)
@@ -417,13 +395,13 @@ class RoutineCopier:
         if not reads_pc(word):
             return [raw(word)]
         draft.charge(Cause.PROGRAM_COUNTERS, 1, block=block.id, address=address)
-        return list(constant(address, Register(word >> 25 & 31)))
+        return list(constant(address, assembler.Register(word >> 25 & 31)))
 
     def _transfer(self, block: Block, address: int, kind: TransferKind, target: int) -> None:
         if kind in CALLS:
             self._calls.write(block, address, kind, target)
-        elif kind in BRANCHES:
-            write_branch(self._draft, self._scheme, block, address, kind, target)
+        elif kind in jumps.BRANCHES:
+            jumps.write_branch(self._draft, self._scheme, block, address, kind, target)
         elif is_trap(kind):
             write_trap(self._draft, self.landings, block, address, self._keeps_words)
         elif kind in (TransferKind.COMPARE_BRANCH, TransferKind.TRAP_RETURN):
@@ -432,7 +410,7 @@ class RoutineCopier:
             self._jumps.write(block, address)
         else:
             word = self._draft.word(address)
-            self._draft.emit(raw(word), *delay_slot(self._draft, address, kind))
+            self._draft.emit(raw(word), *jumps.delay_slot(self._draft, address, kind))
 
     # -- what follows
 
@@ -477,7 +455,7 @@ class RoutineCopier:
         """Copy a delay slot to which branches lead, too."""
         draft = self._draft
         self._entries(block)
-        draft.emit(Label(draft.block_label(block.id)), *self._plain(block, block.start))
+        draft.emit(assembler.Label(draft.block_label(block.id)), *self._plain(block, block.start))
         edge = draft.out(block.id, EdgeKind.FALL_THROUGH)
         if edge is None:
             raise NotRewritableError(f"the delay slot at {block.start:#x} ends a routine")
@@ -486,11 +464,11 @@ class RoutineCopier:
 
     def _stub(self, stub: Stub) -> None:
         draft = self._draft
-        draft.emit(Label(draft.label("stub", stub.edge)))
+        draft.emit(assembler.Label(draft.label("stub", stub.edge)))
         if stub.copied is not None:
             for block in self._cfg.blocks:
                 if block.start == stub.copied and not block.is_slot:
                     self._entries(block)
-                    draft.emit(Label(draft.block_label(block.id)))
+                    draft.emit(assembler.Label(draft.block_label(block.id)))
             draft.emit(raw(draft.word(stub.copied)))
         draft.emit(*self._scheme.items(stub.pieces))

@@ -9,23 +9,10 @@ from pathlib import Path
 from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.fingerprint import known_sha256
 from simprof.profiler.profiles.tables import address_text
+from simprof.profiler.reports import tables
 from simprof.profiler.reports.display import percent, plural, readable, visible
 from simprof.profiler.reports.run_json import ending_object, program_object
 from simprof.profiler.reports.run_text import ending_text
-from simprof.profiler.reports.tables import (
-    BLANK,
-    CellAlignment,
-    Paragraph,
-    Table,
-    columns,
-    grid,
-    name,
-    number,
-    paragraph,
-    print_parts,
-    section,
-    text,
-)
 from simprof.profiler.request.request import Selection, Setting
 from simprof.profiler.rewriting.instrument import Instrumented
 from simprof.profiler.rewriting.verification import WAYS, ModeResult, Verification
@@ -77,7 +64,7 @@ def instrument_text(
     output: Path, setting: Setting, made: Instrumented, width: int = 100, color: bool = False
 ) -> str:
     """Return the same for people."""
-    summary = grid()
+    summary = tables.grid()
     summary.add_row("program", made.program.file)
     summary.add_row("written", f"{output}, mode {setting.name}")
     summary.add_row("instrumented", plural(len(made.placed), "routine"))
@@ -89,12 +76,12 @@ def instrument_text(
     title = "Left alone: these count nothing"
     if definition(setting.mode).writes_trace:
         title = "Left alone: a trace cannot be followed into these"
-    parts = [summary, *section(title, _left_alone(made))]
-    return print_parts(parts, width, color)
+    parts = [summary, *tables.section(title, _left_alone(made))]
+    return tables.print_parts(parts, width, color)
 
 
-def _left_alone(made: Instrumented) -> Table | None:
-    table = columns(name("routine"), text("why"))
+def _left_alone(made: Instrumented) -> tables.Table | None:
+    table = tables.columns(tables.name("routine"), tables.text("why"))
     for routine, reason in made.left_names:
         table.add_row(readable(routine), reason)
     return table if made.left_names else None
@@ -146,16 +133,16 @@ def verify_text(result: Verification, width: int = 100, color: bool = False) -> 
     # color: Whether to use terminal colours.
     parts = [
         _summary(result),
-        *section("Instructions", _instructions(result)),
-        *section("Rewriting by cause (instructions)", _causes(result)),
-        *section("Left alone: these count nothing", _left(result)),
+        *tables.section("Instructions", _instructions(result)),
+        *tables.section("Rewriting by cause (instructions)", _causes(result)),
+        *tables.section("Left alone: these count nothing", _left(result)),
         *_differences(result),
     ]
-    return print_parts(parts, width, color)
+    return tables.print_parts(parts, width, color)
 
 
-def _summary(result: Verification) -> Table:
-    table = grid(CellAlignment.TEXT, CellAlignment.TEXT)
+def _summary(result: Verification) -> tables.Table:
+    table = tables.grid(tables.CellAlignment.TEXT, tables.CellAlignment.TEXT)
     table.add_row("program", " ".join([result.program.file, *result.program.arguments]))
     table.add_row("ended", visible(ending_text(result.ending)))
     table.add_row("base", plural(result.modes[0].base, "instruction"))
@@ -169,13 +156,13 @@ def _summary(result: Verification) -> Table:
     return table
 
 
-def _instructions(result: Verification) -> Table:
+def _instructions(result: Verification) -> tables.Table:
     ways = [way for way in WAYS if any(way in mode.executed for mode in result.modes)]
-    table = columns(
-        text("mode"),
-        *map(number, ("added", "rewriting", "of base", "predicted", *ways)),
-        text("output"),
-        text("counters"),
+    table = tables.columns(
+        tables.text("mode"),
+        *map(tables.number, ("added", "rewriting", "of base", "predicted", *ways)),
+        tables.text("output"),
+        tables.text("counters"),
     )
     for mode in result.modes:
         rewriting = sum(mode.rewriting.values())
@@ -192,10 +179,10 @@ def _instructions(result: Verification) -> Table:
     return table
 
 
-def _causes(result: Verification) -> Table | None:
+def _causes(result: Verification) -> tables.Table | None:
     causes = sorted({str(cause) for mode in result.modes for cause in mode.rewriting})
-    modes = [number(mode.setting.name) for mode in result.modes]
-    table = columns(text("cause"), *modes, space=2 if len(modes) <= FEW_MODES else 1)
+    modes = [tables.number(mode.setting.name) for mode in result.modes]
+    table = tables.columns(tables.text("cause"), *modes, space=2 if len(modes) <= FEW_MODES else 1)
     for cause in causes:
         counts = [
             {str(c): n for c, n in mode.rewriting.items()}.get(cause, 0) for mode in result.modes
@@ -204,18 +191,20 @@ def _causes(result: Verification) -> Table | None:
     return table if causes else None
 
 
-def _left(result: Verification) -> Table | None:
-    table = columns(name("routine"), number("instructions"), text("why"))
+def _left(result: Verification) -> tables.Table | None:
+    table = tables.columns(
+        tables.name("routine"), tables.number("instructions"), tables.text("why")
+    )
     known = {left for mode in result.modes for left in mode.left}
     for left in sorted(known, key=lambda left: (-left.instructions, left.routine, left.reason)):
         table.add_row(readable(left.routine), left.instructions or "-", left.reason)
     return table if known else None
 
 
-def _differences(result: Verification) -> Iterator[Paragraph]:
+def _differences(result: Verification) -> Iterator[tables.Paragraph]:
     for mode in result.modes:
         missing = [f"not compared: {line}" for line in mode.not_compared]
         for index, line in enumerate([*mode.differences, *missing]):
             if index == 0:
-                yield BLANK
-            yield paragraph(f"{mode.setting.name}: {line}")
+                yield tables.BLANK
+            yield tables.paragraph(f"{mode.setting.name}: {line}")

@@ -26,23 +26,9 @@ from msgspec.structs import replace
 
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import Phase, RunRequest, Setting, report_progress
-from simprof.profiler.rewriting import qemu
-from simprof.profiler.rewriting.instrument import (
-    Basis,
-    basis_after_run,
-    basis_without_run,
-    load_rewritable,
-)
+from simprof.profiler.rewriting import instrument, qemu, verification
 from simprof.profiler.rewriting.modes import Modes
 from simprof.profiler.rewriting.trials import TrialDirectory
-from simprof.profiler.rewriting.verification import (
-    EMULATOR,
-    QEMU,
-    WAYS,
-    ModeResult,
-    Verification,
-    count_on,
-)
 from simprof.profiler.session.observation import Observation, ending, program_info
 from simprof.profiler.session.pool import Forked, Lost, Pool, answer_all
 from simprof.profiler.session.session import observe
@@ -92,12 +78,12 @@ def verify(
     # `guest.root` is copied for every run; `guest.stdout`, `stderr` and `writable` are not used.
     request: RunRequest,
     settings: Sequence[Setting],
-    ways: Sequence[str] = WAYS,  # Where to run instrumented programs
+    ways: Sequence[str] = verification.WAYS,  # Where to run instrumented programs
     *,
     jobs: int = 1,  # How many schemes at the same time, in processes of their own
     # Instrument with what the program's file shows, and not with what a run has shown
     without_run: bool = False,
-) -> Verification:
+) -> verification.Verification:
     """Verify a program under several schemes.
 
     Raises SimulatorError: anything that the user must know: see `simprof.simulator.errors`.
@@ -111,23 +97,27 @@ class _Verifier:
 
     def __init__(self, request: RunRequest, scratch: Path, ways: Sequence[str]) -> None:
         self._scratch, self._name = scratch, request.program
-        program = load_rewritable(request.program)
+        program = instrument.load_rewritable(request.program)
         self._machine = program.machine
         # programs act by addresses of their heap: they hash them, or compare words that hold them
         guest = replace(request.guest, heap_start=heap_start(program))
         self._request = replace(request, guest=guest)
-        missing = {QEMU: qemu.missing(self._machine)} if QEMU in ways else {}
+        missing = (
+            {verification.QEMU: qemu.missing(self._machine)} if verification.QEMU in ways else {}
+        )
         self.skipped = {way: why for way, why in missing.items() if why is not None}
         self._ways = [way for way in ways if way not in self.skipped]
-        uncounted = qemu.uncounted(self._machine) if QEMU in self._ways else None
-        self.uncounted = {} if uncounted is None else {QEMU: uncounted}
+        uncounted = qemu.uncounted(self._machine) if verification.QEMU in self._ways else None
+        self.uncounted = {} if uncounted is None else {verification.QEMU: uncounted}
 
-    def verify(self, settings: Sequence[Setting], jobs: int, *, without_run: bool) -> Verification:
+    def verify(
+        self, settings: Sequence[Setting], jobs: int, *, without_run: bool
+    ) -> verification.Verification:
         """Run the original as often as it takes, and the program of each setting."""
         place = self._place(0)
         progress = self._request.progress
         if without_run:
-            basis = basis_without_run(self._name, self._request.selection, progress)
+            basis = instrument.basis_without_run(self._name, self._request.selection, progress)
         else:
             basis = self._after_run(place, settings)
         with place.fresh() as guest:
@@ -135,20 +125,20 @@ class _Verifier:
             guides = basis.edge_counts, basis.path_counts
             observation = observe(told, settings, basis.discoveries, *guides, basis.known)
         self._refuse(observation)
-        counted = count_on(basis.recovered, observation)
+        counted = verification.count_on(basis.recovered, observation)
 
-        def begin(worker: int) -> Callable[[int], ModeResult]:
+        def begin(worker: int) -> Callable[[int], verification.ModeResult]:
             """Give a worker a place, and what the original does there."""
             there = place if worker == 0 else self._place(worker)
-            modes = Modes(basis, counted, there, there.run(EMULATOR), self._ways)
+            modes = Modes(basis, counted, there, there.run(verification.EMULATOR), self._ways)
             return lambda number: modes.result(observation.schemes[number])
 
-        found: dict[int, ModeResult] = {}
+        found: dict[int, verification.ModeResult] = {}
         report_progress(progress, Phase.VERIFYING, 0, len(settings))
         for number, mode in shared_out(len(settings), jobs, begin):
             found[number] = mode
             report_progress(progress, Phase.VERIFYING, len(found), len(settings))
-        return Verification(
+        return verification.Verification(
             replace(program_info(observation), file=str(self._name)),
             observation.invocation.input_sha256,
             self._request.selection,
@@ -157,7 +147,7 @@ class _Verifier:
             ending(observation, observation.result),
         )
 
-    def _after_run(self, place: TrialDirectory, settings: Sequence[Setting]) -> Basis:
+    def _after_run(self, place: TrialDirectory, settings: Sequence[Setting]) -> instrument.Basis:
         """Run the program as `instrument` does, but for writing into a copy of its directory."""
         mine = self._request.guest
         with place.fresh() as guest:
@@ -170,7 +160,7 @@ class _Verifier:
                 stdout=guest.stdout,
                 stderr=guest.stderr,
             )
-            return basis_after_run(replace(self._request, guest=guest), settings)
+            return instrument.basis_after_run(replace(self._request, guest=guest), settings)
 
     def _place(self, worker: int) -> TrialDirectory:
         """Return a place for runs.

@@ -25,12 +25,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from simprof.simulator.binary.debug_info import (
-    opened,
-    read_debug_info,
-    section_data,
-    top_attributes,
-)
+from simprof.simulator.binary import debug_info
 from simprof.simulator.binary.program import LineRows, Range
 
 MOST_PATH_CHARACTERS = 64 << 20  # characters of the paths of all source files
@@ -62,13 +57,13 @@ def read_rows(data: bytes, bias: int, code: Sequence[Range]) -> LineRows:
 
 
 def _line_rows(data: bytes) -> Iterator[_SourceRow]:
-    dwarf = read_debug_info(opened(data))
+    dwarf = debug_info.read_debug_info(debug_info.opened(data))
     if dwarf is None:
         return
     programs = LinePrograms(dwarf)
     known: set[int] = set()
     rows_left = len(programs.lines)  # a row takes a byte at least
-    for attributes in top_attributes(dwarf):
+    for attributes in debug_info.top_attributes(dwarf):
         if "DW_AT_stmt_list" not in attributes:
             continue
         if (offset := attributes["DW_AT_stmt_list"].value) in known:
@@ -86,8 +81,8 @@ class LinePrograms:
     """The headers of the units' line programs, each read once, with the paths of their files."""
 
     def __init__(self, dwarf: Any) -> None:
-        self.lines = section_data(dwarf, ".debug_line")
-        sections = {form: section_data(dwarf, name) for form, name in STRINGS.items()}
+        self.lines = debug_info.section_data(dwarf, ".debug_line")
+        sections = {form: debug_info.section_data(dwarf, name) for form, name in STRINGS.items()}
         self._names, self._paths = Names(sections), _Paths()
         self._known: dict[int, tuple[LineHeader, dict[int, str]]] = {}
 

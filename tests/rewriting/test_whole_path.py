@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from simprof.profiler import cli
 from simprof.profiler.rewriting.elsewhere import counter_file
 from simprof.profiler.rewriting.elsewhere.whole_path import WholePath, read_whole_path
-from simprof.profiler.rewriting.path_reports import render_text
+from simprof.profiler.rewriting.read_reports import subpaths_text
 from simprof.profiler.trace.sequitur import grammar_of
 from tests.support.regenerate import record
 from tests.support.turns import turns
@@ -177,6 +177,6 @@ def test_what_is_one_is_said_so(
     program = fixture_elf("loops")
     whole = whole_path(written(program, tmp_path, "--mode", "wpp"), program)
     small = replace(whole, grammar=grammar_of([0]), hot=whole.hot[:1], longest=1)
-    said = render_text(small, 0)
+    said = subpaths_text(small, 0)
     assert "grammar: 1 rule of 1 symbol, 5 bytes\n" in said
     assert "1 minimal hot subpath: of 1 path at most" in said

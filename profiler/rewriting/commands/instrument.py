@@ -11,26 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import replace
 
-from simprof.profiler.commands import options, outputs, program_options
+from simprof.profiler.commands import modes, options, outputs, program_options
 from simprof.profiler.commands.help import RUNS, in_sections
-from simprof.profiler.commands.modes import (
-    METAVAR,
-    OneMode,
-    collect,
-    guide_lacks,
-    one_mode,
-    refuse_unused,
-    scheme_options,
-)
 from simprof.profiler.commands.program_words import WithArguments, arguments_of
 from simprof.profiler.commands.progress import progress_bar, ready_engine
-from simprof.profiler.request.request import (
-    GuestOptions,
-    ProgressCallback,
-    RunRequest,
-    Selection,
-    Setting,
-)
+from simprof.profiler.request import request
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import ProfileKind
@@ -52,10 +37,10 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "argv0", "exe", 
 @click.argument("elf", type=options.PATH, metavar="ELF [-- ARG...]")
 @click.option(
     "--mode",
-    type=OneMode(planned=True),
+    type=modes.OneMode(planned=True),
     multiple=True,
-    callback=one_mode,
-    metavar=METAVAR,
+    callback=modes.one_mode,
+    metavar=modes.METAVAR,
     required=True,
     help="The scheme.",
 )
@@ -64,7 +49,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "argv0", "exe", 
 )
 @options.selection_options("Instrument")
 @options.weights_option
-@scheme_options("saved profile (`simprof run -o`) that guides it; needed without a run.")
+@modes.scheme_options("saved profile (`simprof run -o`) that guides it; needed without a run.")
 @click.option(
     "--run",
     "runs",
@@ -110,10 +95,10 @@ def instrument_command(
     that jump where only a run tells, as interpreters do; where OUT jumps elsewhere, it stops and
     says so.
     """
-    setting, given = mode.setting(collect(chosen, weights)), chosen["stdin_file"]
+    setting, given = mode.setting(modes.collect(chosen, weights)), chosen["stdin_file"]
     scheme, definition = setting.options, registry.definition(mode.mode)
     arguments = arguments_of(ctx)
-    refuse_unused([mode.mode])
+    modes.refuse_unused([mode.mode])
     outputs.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
     if output == outputs.STANDARD_STREAM:
         raise UsageError("only --json and --report can write to stdout (-): name a file")
@@ -125,7 +110,7 @@ def instrument_command(
     kind = definition.collected(planning_options(scheme, selection))
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if definition.guided and scheme.edge_profile is None and not is_run:
-        raise UsageError(f"{mode.mode} {guide_lacks(definition)}, or let it run (--run)")
+        raise UsageError(f"{mode.mode} {modes.guide_lacks(definition)}, or let it run (--run)")
     from simprof.profiler.profiles.fingerprint import known_sha256
     from simprof.profiler.profiles.output import write_atomically
     from simprof.profiler.rewriting.instrument import instrument_file
@@ -153,10 +138,10 @@ def instrument_command(
 def _after_run(
     elf: Path,
     arguments: tuple[str, ...],
-    setting: Setting,
-    selection: Selection,
+    setting: request.Setting,
+    selection: request.Selection,
     chosen: Mapping[str, Any],
-    watch: ProgressCallback | None,
+    watch: request.ProgressCallback | None,
 ) -> Instrumented:
     from simprof.profiler.rewriting.instrument import instrument_after_run
 
@@ -165,7 +150,7 @@ def _after_run(
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
     ready_engine(chosen["progress"])
     with Path(os.devnull).open("wb") as nowhere:
-        guest = GuestOptions(
+        guest = request.GuestOptions(
             root=options.check_directory(Path() if root is None else root, "--root"),
             writable=None if writable is None else options.check_directory(writable, "--writable"),
             working=program_options.current_directory(),
@@ -178,7 +163,7 @@ def _after_run(
             timeout=chosen["timeout"],
         )
         return instrument_after_run(
-            RunRequest(
+            request.RunRequest(
                 program=elf,
                 guest=guest,
                 arguments=tuple(map(os.fsencode, arguments)),

@@ -161,7 +161,7 @@ def _read_counters(files: tuple[Path, ...], chosen: Mapping[str, Any]) -> int:
 
 
 def _show_subpaths(file: CounterFile, stream: bytes, chosen: Mapping[str, Any]) -> int:
-    from simprof.profiler.rewriting import path_reports
+    from simprof.profiler.rewriting import read_reports
     from simprof.profiler.rewriting.elsewhere.whole_path import read_whole_path
 
     if chosen["output"] is not None:
@@ -175,9 +175,9 @@ def _show_subpaths(file: CounterFile, stream: bytes, chosen: Mapping[str, Any]) 
     )
     shown, json_file = chosen["subpaths"], chosen["json_file"]
     if json_file is not None:
-        outputs.write_text(path_reports.render_json(found, shown), json_file)
+        outputs.write_text(read_reports.subpaths_json(found, shown), json_file)
     target = streams.STDERR if json_file == STANDARD_STREAM else streams.STDOUT
-    streams.write(target, path_reports.render_text(found, shown))
+    streams.write(target, read_reports.subpaths_text(found, shown))
     return 0
 
 
@@ -228,7 +228,7 @@ def _make_trace(file: CounterFile, path: Path, output: Path | None, program: Pat
 
 def _regenerate(trace: Path, chosen: Mapping[str, Any]) -> int:
     ready_engine()
-    from simprof.profiler.reports import regeneration
+    from simprof.profiler.rewriting import read_reports
     from simprof.profiler.trace.calls import CallPaths
     from simprof.profiler.trace.regeneration import regenerate
 
@@ -245,13 +245,13 @@ def _regenerate(trace: Path, chosen: Mapping[str, Any]) -> int:
         found = regenerate(trace, chosen["program"], check=chosen["check"], sink=sink)
     profile = None if counted is None else counted.profile(shown_paths)
     if json_file is not None:
-        outputs.write_text(regeneration.render_json(found, profile), json_file)
+        outputs.write_text(read_reports.regenerated_json(found, profile), json_file)
     taken = STANDARD_STREAM in (output, json_file)
     streams.write(
-        streams.STDERR if taken else streams.STDOUT, regeneration.render_text(found, profile)
+        streams.STDERR if taken else streams.STDOUT, read_reports.regenerated_text(found, profile)
     )
     if not found.complete:
-        raise RegenerationError(regeneration.problem(found, str(trace)))
+        raise RegenerationError(read_reports.problem(found, str(trace)))
     return 0
 
 

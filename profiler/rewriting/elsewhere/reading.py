@@ -36,11 +36,7 @@ from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import COUNTER_SIZE, CounterSpace
 from simprof.profiler.graphs.flow import FlowError
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.plan.decoders import (
-    Plan,
-    RoutineCounters,
-    check_shape,
-)
+from simprof.profiler.plan import decoders
 from simprof.profiler.plan.plan import (
     SYMBOL_BITS,
     CounterTable,
@@ -50,12 +46,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import SchemeOptions, Selection, Setting
-from simprof.profiler.rewriting.elsewhere.counter_file import (
-    EXITED,
-    KILLED,
-    CounterFile,
-    CounterRecipe,
-)
+from simprof.profiler.rewriting.elsewhere import counter_file
 from simprof.profiler.rewriting.elsewhere.early_ends import StackReader, read_with_ends
 from simprof.profiler.rewriting.elsewhere.memory import (
     MemoryCounters,
@@ -75,14 +66,7 @@ from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.observation import Invocation, Observation, planning_options
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
-from simprof.profiler.trace.format import (
-    Tokens,
-    Trace,
-    TraceFile,
-    TraceHeader,
-    graphs_again,
-    read_discoveries,
-)
+from simprof.profiler.trace import format as trace_format
 from simprof.profiler.trace.regeneration import StopError, complete
 from simprof.simulator.errors import UsageError
 from simprof.simulator.machine.running import RunResult
@@ -92,7 +76,7 @@ UNKNOWN_SYMBOLS = "has paths that no routine has: it is damaged: run the program
 
 
 def read_profile(
-    file: CounterFile, program: Path | None = None, stream: bytes = b""
+    file: counter_file.CounterFile, program: Path | None = None, stream: bytes = b""
 ) -> RunMeasurement:
     """Return the profile that an instrumented program has counted; SimulatorError if the program is
     another one, or the counters do not tell a profile, and why.
@@ -108,7 +92,9 @@ def read_profile(
     return profile_of(file, counted_program(file, program), stream)
 
 
-def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> RunMeasurement:
+def profile_of(
+    file: counter_file.CounterFile, counted_by: CountedProgram, stream: bytes
+) -> RunMeasurement:
     """Do the same for a program that is there again; errors as of `read_profile`."""
     # stream: The trace that it has written, where that has the symbols of its paths.
     recipe, _, recovered, plans, codes = counted_by
@@ -120,7 +106,7 @@ def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> 
         for number, early in stacks.ends(frames).items():
             ends.setdefault(number, Counter()).update(early)
     events: dict[int, RoutineEvents] = {}
-    counted: dict[int, RoutineCounters] = {}
+    counted: dict[int, decoders.RoutineCounters] = {}
     check_trace(file, scheme, stream)
     symbols = symbol_counts(stream)
     unknown = sum(symbols.values())  # Those of no routine
@@ -147,7 +133,7 @@ def profile_of(file: CounterFile, counted_by: CountedProgram, stream: bytes) -> 
         ) from None
 
 
-def check_trace(file: CounterFile, scheme: SchemeDefinition, stream: bytes) -> None:
+def check_trace(file: counter_file.CounterFile, scheme: SchemeDefinition, stream: bytes) -> None:
     """Check that the trace of paths beside a counter file is as long as the file says; UsageError
     if not.
     """
@@ -171,14 +157,14 @@ def check_trace(file: CounterFile, scheme: SchemeDefinition, stream: bytes) -> N
 class CountedProgram(NamedTuple):
     """A program as it was instrumented."""
 
-    recipe: CounterRecipe
+    recipe: counter_file.CounterRecipe
     options: SchemeOptions  # Those of the recipe
     recovered: ProgramGraphs
-    plans: Mapping[int, Plan]  # By routine
+    plans: Mapping[int, decoders.Plan]  # By routine
     codes: Mapping[int, PlacedPlan]  # The same with their counters
 
 
-def counted_program(file: CounterFile, program: Path | None) -> CountedProgram:
+def counted_program(file: counter_file.CounterFile, program: Path | None) -> CountedProgram:
     """Return the program that a counter file is of, as it was instrumented.
 
     Raises UsageError or ProfileMismatchError if the program is not there, is another one now, or
@@ -187,11 +173,11 @@ def counted_program(file: CounterFile, program: Path | None) -> CountedProgram:
     recipe, options = file.recipe, chosen(file)
     known = recipe.program
     path = Path(known.file) if program is None else program
-    recovered = graphs_again(file.name, path, known.sha256, recipe.discoveries)
+    recovered = trace_format.graphs_again(file.name, path, known.sha256, recipe.discoveries)
     plan_of, space = planner(recipe, options, recovered), CounterSpace()
     scheme = definition(recipe.mode)
     fits = all(0 <= number < len(recovered.routines) for number in recipe.routines)
-    plans: dict[int, Plan] = {}
+    plans: dict[int, decoders.Plan] = {}
     codes: dict[int, PlacedPlan] = {}
     for number in recipe.routines if fits else ():
         plan = plan_of.make(recovered.routines[number])
@@ -209,15 +195,15 @@ def counted_program(file: CounterFile, program: Path | None) -> CountedProgram:
 
 def _read_routine(
     scheme: SchemeDefinition,
-    recipe: CounterRecipe,
+    recipe: counter_file.CounterRecipe,
     number: int,
-    plan: Plan,
+    plan: decoders.Plan,
     memory: MemoryCounters,
     early: Mapping[int, int],
-) -> tuple[RoutineCounters, tuple[int, ...]]:
+) -> tuple[decoders.RoutineCounters, tuple[int, ...]]:
     """Return a routine's counters, and the count of each of its edges."""
     cfg = plan.cfg
-    counters = RoutineCounters(memory.paths, memory.events, early)
+    counters = decoders.RoutineCounters(memory.paths, memory.events, early)
     decoder = scheme.path_decoder(plan)
     if scheme.guided is ProfileKind.EDGES:
         if early and plan.plan.counts_paths:
@@ -236,7 +222,7 @@ def _read_routine(
         except ValueError as error:
             kept = "trace is" if plan.plan.table is CounterTable.STREAM else "counters are"
             raise UsageError(f"{cfg.name}: its {kept} damaged: {error}") from None
-        check_shape(plan, scheme.mode, reading)
+        decoders.check_shape(plan, scheme.mode, reading)
     if reading.all_edges is None or scheme.estimates:
         known = "" if reading.blocks is None else ", only its blocks"
         raise _untold(cfg.name, f"how often its edges were crossed{known}")
@@ -251,7 +237,7 @@ def _measured(
     counted_by: CountedProgram,
     known: BinaryMemory,
     events: Mapping[int, RoutineEvents],
-    counted: Mapping[int, RoutineCounters],
+    counted: Mapping[int, decoders.RoutineCounters],
     ends: Sequence[int],
 ) -> RunMeasurement:
     """Measure what was read as if a simulated run had counted it."""
@@ -277,7 +263,7 @@ def _measured(
         memory=known,
         runs=len(ends),
         whole_runs=len(ends),
-        discoveries=read_discoveries(recipe.discoveries),
+        discoveries=trace_format.read_discoveries(recipe.discoveries),
         has_edges_of_guide=definition(recipe.mode).guided is ProfileKind.EDGES,
     )
     (measurement,) = measure_all(observation)
@@ -300,11 +286,11 @@ def _measured(
 
 def _result(ends: Sequence[int], instructions: int) -> RunResult:
     """Return the result of the first run that did not exit with 0, or else of the first run."""
-    end = next((end for end in ends if end not in (0, EXITED)), ends[0])
-    if end & KILLED:
-        number = end & ~KILLED
+    end = next((end for end in ends if end not in (0, counter_file.EXITED)), ends[0])
+    if end & counter_file.KILLED:
+        number = end & ~counter_file.KILLED
         return RunResult(128 + number, "signal", number, None, instructions, 0, 0, 0, 0.0, 0.0, 0)
-    status = end & ~EXITED
+    status = end & ~counter_file.EXITED
     return RunResult(status, "exit", None, None, instructions, 0, 0, 0, 0.0, 0.0, 0)
 
 
@@ -334,7 +320,7 @@ def token_stream(raw: bytes, position: int, *, packed: bool) -> TokenStream:
     return TokenStream(raw[:-1] + bytes([last]), 8 * (len(raw) - 1) + used)
 
 
-def stream_difference(trace: Trace, tokens: TokenStream) -> str | None:
+def stream_difference(trace: trace_format.Trace, tokens: TokenStream) -> str | None:
     """Say where what a program has written differs first from the trace of the run under simprof.
 
     None where it does not.
@@ -355,9 +341,9 @@ def stream_difference(trace: Trace, tokens: TokenStream) -> str | None:
 def write_trace(
     path: Path,
     # What regeneration must know of the program, the one that was instrumented
-    header: TraceHeader,
+    header: trace_format.TraceHeader,
     # Routine number -> what its edges write, of all routines
-    tokens: Mapping[int, Tokens],
+    tokens: Mapping[int, trace_format.Tokens],
     # What the program has written
     stream: TokenStream,
     recovered: ProgramGraphs,
@@ -372,13 +358,13 @@ def write_trace(
     problem: str | None = "the block is not known that the program ended in"
     event, end = None, None
     if end_block is not None:
-        known = Trace(header, tokens, stream.stream, 0, {}, (), None, None)
+        known = trace_format.Trace(header, tokens, stream.stream, 0, {}, (), None, None)
         try:
             event, end = complete(known, recovered, end_block, stream.bits)
             problem = None
         except StopError as stop:
             problem = str(stop)
-    file = TraceFile(path, header)
+    file = trace_format.TraceFile(path, header)
     for number, written in sorted(tokens.items()):
         file.routine(number, written)
     if stream.stream:
@@ -390,7 +376,7 @@ def write_trace(
 
 
 def read_trace(
-    file: CounterFile, raw: bytes, path: Path, program: Path | None = None
+    file: counter_file.CounterFile, raw: bytes, path: Path, program: Path | None = None
 ) -> str | None:
     """Make a trace file, as `simprof run --trace` does, of what an instrumented program wrote.
 
@@ -415,7 +401,7 @@ def read_trace(
     position = int.from_bytes(file.read(buffer.end + buffer.position, COUNTER_SIZE), "big")
     (frames,) = file.frames
     stacks = StackReader(recovered, ProgramContexts(recovered), dict(recipe.copies))
-    header = TraceHeader(
+    header = trace_format.TraceHeader(
         file=str(recovered.program.path),
         sha256=recovered.program.sha256,
         machine=str(recovered.program.machine),

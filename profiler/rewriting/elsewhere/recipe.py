@@ -17,19 +17,14 @@ from simprof.profiler.graphs.paths import PathPiece
 from simprof.profiler.profiles.profile import EdgeCount, EdgeProfile
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import SchemeOptions, Setting
-from simprof.profiler.rewriting.elsewhere.counter_file import (
-    CountedPaths,
-    CounterFile,
-    CounterRecipe,
-    Counts,
-)
+from simprof.profiler.rewriting.elsewhere import counter_file
 from simprof.profiler.schemes import registry
 from simprof.profiler.session.observation import chosen_options, scheme_options
 from simprof.profiler.session.scheme_runs import EdgeCounts, PathCounts, Planner
 from simprof.simulator.errors import UsageError
 
 
-def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> Counts:
+def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> counter_file.Counts:
     """Return the counts by which `source` guides plans, by routine; none where it is None."""
     if source is None:
         return {}
@@ -37,7 +32,7 @@ def counts_of(recovered: ProgramGraphs, source: EdgeCounts | None) -> Counts:
     return {number: tuple(counts) for number, counts in found if counts is not None}
 
 
-def paths_of(recovered: ProgramGraphs, source: PathCounts | None) -> CountedPaths:
+def paths_of(recovered: ProgramGraphs, source: PathCounts | None) -> counter_file.CountedPaths:
     """Return the paths by which `source` guides plans, by routine; none where it is None."""
     if source is None:
         return {}
@@ -53,7 +48,9 @@ def paths_of(recovered: ProgramGraphs, source: PathCounts | None) -> CountedPath
 CopiedCalls = Mapping[int, int]
 
 
-def planner(recipe: CounterRecipe, options: SchemeOptions, recovered: ProgramGraphs) -> Planner:
+def planner(
+    recipe: counter_file.CounterRecipe, options: SchemeOptions, recovered: ProgramGraphs
+) -> Planner:
     """Return what plans the routines of `recovered` as they were planned."""
     # options: Those of the recipe.
     numbers = recovered.numbers
@@ -98,7 +95,7 @@ def option_fields(options: SchemeOptions) -> dict[str, Any]:
     return {name: value for name, value in scheme_options(options).items() if name not in left}
 
 
-def chosen(file: CounterFile) -> SchemeOptions:
+def chosen(file: counter_file.CounterFile) -> SchemeOptions:
     """Return the options that a counter file says; UsageError if this simprof has none such."""
     try:
         return chosen_options(file.recipe.options)

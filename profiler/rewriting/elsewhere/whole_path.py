@@ -21,14 +21,9 @@ from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable
 from simprof.profiler.profiles.profile import ProgramInfo
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
+from simprof.profiler.rewriting.elsewhere import reading
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile
 from simprof.profiler.rewriting.elsewhere.memory import PlacedPlan, symbols_of
-from simprof.profiler.rewriting.elsewhere.reading import (
-    UNKNOWN_SYMBOLS,
-    check_trace,
-    counted_program,
-    profile_of,
-)
 from simprof.profiler.schemes.registry import definition
 from simprof.profiler.trace.sequitur import Grammar, grammar_of
 from simprof.profiler.trace.subpaths import HotSubpath, count_subpaths, hot_subpaths
@@ -113,17 +108,17 @@ def read_whole_path(
     scheme = definition(recipe.mode)
     if not scheme.orders_paths:
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace of paths")
-    again = counted_program(file, program)
+    again = reading.counted_program(file, program)
     if is_compared:
-        check_trace(file, scheme, stream)
+        reading.check_trace(file, scheme, stream)
     else:
-        profile_of(file, again, stream)
+        reading.profile_of(file, again, stream)
     _, options, recovered, plans, codes = again
     numbers, sequence = symbols_in(stream)
     decoders = {n: scheme.path_decoder(plan) for n, plan in plans.items()}
     symbols = tuple(_executed(numbers, recovered, codes, decoders))
     if len(symbols) != len(numbers):
-        raise UsageError(f"{file.trace_name} {UNKNOWN_SYMBOLS}")
+        raise UsageError(f"{file.trace_name} {reading.UNKNOWN_SYMBOLS}")
     grammar = grammar_of(sequence)
     counts = count_subpaths(grammar, longest)
     costs = [symbol.instructions for symbol in symbols]
