@@ -214,7 +214,8 @@ def _source(shown: Shown, chosen: Mapping[str, Any]) -> None:
     program = find_program(measurement, chosen["elf"], profile)
     sources = SourceFiles(chosen["moved"])
     notes = () if program.note is None else (program.note,)
-    annotator = Annotator(SourceCounts(measurement, program.program), sources, notes)
+    counts = SourceCounts(program.named(measurement), program.program)
+    annotator = Annotator(counts, sources, notes)
     found = annotator.everything(code) if target is None else annotator.target(target, code)
     outputs.write_notes(found.notes)
     renderers = annotation.render_csv, annotation.render_json, annotation.render_text

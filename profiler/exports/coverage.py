@@ -111,7 +111,7 @@ def arms_of(lines: Iterable[LineCoverage]) -> list[Arm]:
 @lru_cache(maxsize=1)
 def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
     """Return all files that the program has code of, by name."""
-    measurement = whole(source.measurement, source.recovered)
+    measurement = whole(source)
     counts = SourceCounts(measurement, source.program)
     files: dict[str, FileCoverage] = {}
     for line, known in counts.lines.items():
@@ -223,12 +223,13 @@ def _branches(
             yield block.transfer, BranchCoverage(numbers[block.name], block.count, arms)
 
 
-def whole(measurement: RunMeasurement, recovered: ProgramGraphs) -> RunMeasurement:
+def whole(source: ExportSource) -> RunMeasurement:
     """Return the measurement with all routines that it is about, entered or not, by address."""
+    measurement, recovered, names = source.measurement, source.recovered, source.names
     entered = {routine.address for routine in measurement.routines}
     selected = _selected(measurement, recovered)
     missing = [
-        never_entered(cfg, recovered)
+        never_entered(cfg, recovered, names.get(cfg.address, cfg.name))
         for cfg in recovered.routines
         if cfg.address not in entered and (selected is None or selected.takes(cfg))
     ]
@@ -250,7 +251,7 @@ def _selected(measurement: RunMeasurement, recovered: ProgramGraphs) -> Selected
         return None
 
 
-def never_entered(cfg: ControlFlowGraph, recovered: ProgramGraphs) -> RoutineProfile:
+def never_entered(cfg: ControlFlowGraph, recovered: ProgramGraphs, name: str) -> RoutineProfile:
     """Return a routine whose blocks and edges all have the count 0."""
     code = recovered.code
     names = [cfg.name_of(vertex) for vertex in range(cfg.vertex_count)]
@@ -262,4 +263,4 @@ def never_entered(cfg: ControlFlowGraph, recovered: ProgramGraphs) -> RoutinePro
     edges = [
         EdgeCount(names[edge.source], names[edge.target], edge.kind, 0, False) for edge in cfg.edges
     ]
-    return unplanned(cfg.name, cfg.address, blocks, edges)
+    return unplanned(name, cfg.address, blocks, edges)

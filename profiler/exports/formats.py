@@ -49,10 +49,10 @@ class ExportSource:
         sources: SourceFiles | None = None,
         told: Callable[[int, int], None] | None = None,
     ) -> None:
-        self.measurement = measurement
         self.profile = profile
         self.table = table
-        self._elf = elf
+        self._found = None if elf is None else find_program(measurement, elf, profile)
+        self.measurement = measurement if self._found is None else self._found.named(measurement)
         self._told = told
         self._sources = SourceFiles() if sources is None else sources
         self._placed: set[str] = set()
@@ -65,7 +65,7 @@ class ExportSource:
     @cached_property
     def program(self) -> Program:
         """The program; UsageError if it is not there, or is another one now."""
-        found = find_program(self.measurement, self._elf, self.profile)
+        found = self._found or find_program(self.measurement, None, self.profile)
         if found.program is None:
             raise UsageError(f"{self.name}: {found.note}")
         return found.program
@@ -74,6 +74,11 @@ class ExportSource:
     def recovered(self) -> ProgramGraphs:
         """The program's graphs, as its code alone tells them."""
         return recover(self.program, told=self._told)
+
+    @property
+    def names(self) -> Mapping[int, str]:
+        """Address -> name of functions that the program's own file does not name."""
+        return {} if self._found is None else self._found.names
 
     def place(self, file: str) -> str:
         """Return where a source file is now."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simprof.profiler.profiles.profile import RunMeasurement
+from simprof.profiler.profiles.calls import CalledRoutine
+from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.simulator.binary.dynamic import load_linked
 from simprof.simulator.binary.program import Program, Range
 from simprof.simulator.errors import SimulatorError, UsageError
+
+Routine = TypeVar("Routine", RoutineProfile, CalledRoutine)
 
 LARGEST_SOURCE = 64 << 20  # Bytes of a source file; a larger one is not read
 
@@ -22,6 +27,21 @@ class FoundProgram(Struct, frozen=True):
 
     program: Program | None
     note: str | None = None
+    # Address -> name of functions, where the user named a file that has symbols which this has not
+    names: Mapping[int, str] = MappingProxyType({})
+
+    def named(self, measurement: RunMeasurement) -> RunMeasurement:
+        """Return the measurement with names for routines that had none of their own."""
+        if not self.names:
+            return measurement
+        tree = measurement.call_tree
+        if tree is not None:
+            tree = replace(tree, routines=tuple(map(self._named, tree.routines)))
+        routines = tuple(map(self._named, measurement.routines))
+        return replace(measurement, routines=routines, call_tree=tree)
+
+    def _named(self, routine: Routine) -> Routine:
+        return replace(routine, name=self.names.get(routine.address, routine.name))
 
 
 def find_program(
@@ -34,8 +54,8 @@ def find_program(
     """Look for the program that a profile is of.
 
     The user may also name one with the same code, such as that before it was stripped, which then
-    says what the lines are. Raises UsageError if it is another program, SimulatorError if that file
-    is no SPARC program, or cannot be read.
+    says what the lines are, and how routines are called. Raises UsageError if it is another
+    program, SimulatorError if that file is no SPARC program, or cannot be read.
     """
     name = measurement.program.file
     if given is not None:
@@ -44,9 +64,16 @@ def find_program(
             return FoundProgram(program)
         ran = find_program(measurement, None, profile).program
         if ran is not None and _has_same_code(ran, program):
-            # Its lines alone: with its symbols, routines would not be those of the profile.
+            # Its lines and names alone: with its symbols, routines would not be the profile's.
             debug = program.debug_file or program.path
-            return FoundProgram(replace(ran, lines=program.lines, debug_file=debug))
+            known = {each.address for each in ran.symbols}
+            names = {
+                each.address: each.name
+                for each in program.symbols
+                if each.is_function and each.address not in known
+            }
+            found = replace(ran, lines=program.lines, debug_file=debug)
+            return FoundProgram(found, names=names)
         raise UsageError(
             f"{given} is another program than the profile is of, {name}: name that, or one with "
             "the same code beside it"

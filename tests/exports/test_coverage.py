@@ -138,7 +138,7 @@ def hostile_source(monkeypatch: pytest.MonkeyPatch) -> ExportSource:
     """A program whose files and routines all have names of `hostile_profile.NAMES`."""
     measurement = hostile_measurement()
     source = ExportSource(measurement)
-    monkeypatch.setattr(coverage_module, "whole", lambda whole, _: whole)
+    monkeypatch.setattr(coverage_module, "whole", lambda source: source.measurement)
 
     class Lines:
         def find(self, address: int) -> SourceLine | None:

@@ -86,7 +86,7 @@ def _shown_run(
     progress: ProgressCallback | None,
 ) -> ReportRun:
     found = find_program(measurement, elf, path)
-    counts = SourceCounts(measurement, found.program)
+    counts = SourceCounts(found.named(measurement), found.program)
     if found.program is None:
         note = f"instructions and added code are not shown: {found.note}"
         return ReportRun(name, counts, None, (note, *counts.notes))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import simprof
 from simprof.profiler.profiles.program_files import find_program
@@ -87,6 +89,17 @@ def test_the_unstripped_twin_says_the_lines_of_a_profile(
     found = find_program(measurement, whole).program
     assert found is not None and found.path == bare and not found.lines.is_empty
     assert "twice" not in {symbol.name for symbol in found.symbols}
+    assert "twice" not in {each.name for each in measurement.routines}
+    named = find_program(measurement, whole).named(measurement)
+    assert "twice" in {each.name for each in named.routines}
+    assert [each.key[0] for each in named.routines] == [
+        each.key[0] for each in measurement.routines
+    ]
+    counted = [replace(each, name="") for each in named.routines]
+    assert counted == [replace(each, name="") for each in measurement.routines]
+    with pytest.warns(UserWarning, match="optimised code"):
+        covered = simprof.export(measurement, "lcov", program=whole).decode()
+    assert re.search(r"^FN:\d+,(\d+,)?twice$", covered, re.MULTILINE)
     other = compile_c(SOURCE.replace("2 * x", "3 * x"), ("-O2", "-g"))
     with pytest.raises(UsageError, match="is another program than the profile is of"):
         find_program(measurement, other)
