@@ -49,7 +49,9 @@ Paths and their numbers
     counts of paths by an edge profile.
 Plan
     A planner makes a `Plan` of a `PlanOrder`: `PathCountingPlan` has counters of paths, too,
-    `ExactPathPlan` those that all edge counts follow from, `AcyclicPathPlan` those of EPP. Its
+    `ExactPathPlan` those that all edge counts follow from, `AcyclicPathPlan` those of EPP.
+    `plan_paths` plans them as EPP does (`PathPlan`), with a placement of yours if you give one;
+    `exact_plan` does its second half, for paths that are numbered otherwise. Its
     `InstrumentationPlan` says which actions are where, and which counters there are
     (`CounterTable`, `Addressing`); `choose_table` chooses by EPP's rule, and `wastes_space` is a
     part of that rule. A `BufferUse` says what it has to do with memory of the whole program that
@@ -253,9 +255,19 @@ if TYPE_CHECKING:
     from simprof.profiler.plan.decoders import Reading as Reading
     from simprof.profiler.plan.decoders import RoutineCounters as RoutineCounters
     from simprof.profiler.plan.decoders import UnfinishedPath as UnfinishedPath
+    from simprof.profiler.plan.path_plan import ROOT_EDGE as ROOT_EDGE
     from simprof.profiler.plan.path_plan import AcyclicPathPlan as AcyclicPathPlan
     from simprof.profiler.plan.path_plan import ExactPathPlan as ExactPathPlan
     from simprof.profiler.plan.path_plan import PathCountingPlan as PathCountingPlan
+    from simprof.profiler.plan.path_plan import PathPlan as PathPlan
+    from simprof.profiler.plan.path_plan import by_block as by_block
+    from simprof.profiler.plan.path_plan import by_edge as by_edge
+    from simprof.profiler.plan.path_plan import describe_acyclic as describe_acyclic
+    from simprof.profiler.plan.path_plan import describe_dummy as describe_dummy
+    from simprof.profiler.plan.path_plan import describe_tree as describe_tree
+    from simprof.profiler.plan.path_plan import end_names as end_names
+    from simprof.profiler.plan.path_plan import exact_plan as exact_plan
+    from simprof.profiler.plan.path_plan import plan_paths as plan_paths
     from simprof.profiler.plan.placement import Detours as Detours
     from simprof.profiler.plan.placement import Placement as Placement
     from simprof.profiler.plan.placement import RegisterSteps as RegisterSteps
@@ -299,13 +311,6 @@ if TYPE_CHECKING:
     from simprof.profiler.schemes.options import flag as flag
     from simprof.profiler.schemes.options import percentage as percentage
     from simprof.profiler.schemes.options import whole_number as whole_number
-    from simprof.profiler.schemes.static import ROOT_EDGE as ROOT_EDGE
-    from simprof.profiler.schemes.static import by_block as by_block
-    from simprof.profiler.schemes.static import by_edge as by_edge
-    from simprof.profiler.schemes.static import describe_acyclic as describe_acyclic
-    from simprof.profiler.schemes.static import describe_dummy as describe_dummy
-    from simprof.profiler.schemes.static import describe_tree as describe_tree
-    from simprof.profiler.schemes.static import end_names as end_names
     from simprof.simulator.binary.program import MachineKind as MachineKind
     from simprof.simulator.errors import UsageError as UsageError
     from simprof.simulator.isa import assembler
@@ -364,7 +369,10 @@ _HOMES = {
         "Landing NoCode RegisterEffect SetRegister WriteAddress WriteTrace register_sum"
     ),
     "profiler.plan.decoders": "LoopLimit PathNames Plan Reading RoutineCounters UnfinishedPath",
-    "profiler.plan.path_plan": "AcyclicPathPlan ExactPathPlan PathCountingPlan",
+    "profiler.plan.path_plan": (
+        "AcyclicPathPlan ExactPathPlan PathCountingPlan PathPlan ROOT_EDGE by_block by_edge "
+        "describe_acyclic describe_dummy describe_tree end_names exact_plan plan_paths"
+    ),
     "profiler.plan.placement": (
         "Detours Placement RegisterSteps choose_steps choose_table counter_plan frontier "
         "instrumentation place step_actions wastes_space with_edge_counters"
@@ -382,9 +390,6 @@ _HOMES = {
     "profiler.schemes.options": (
         "EdgeOptions Options PathOptions RegisterOptions SchemeOption VertexLimitOptions choice "
         "flag percentage whole_number"
-    ),
-    "profiler.schemes.static": (
-        "ROOT_EDGE by_block by_edge describe_acyclic describe_dummy describe_tree end_names"
     ),
     "simulator.binary.program": "MachineKind",
     "simulator.errors": "UsageError",

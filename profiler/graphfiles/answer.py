@@ -33,7 +33,7 @@ from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.optima import optima
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.decoders import Plan, Reading, RoutineCounters
-from simprof.profiler.plan.path_plan import AcyclicPathPlan
+from simprof.profiler.plan.path_plan import AcyclicPathPlan, end_names
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.documents import result_head
 from simprof.profiler.profiles.edge_flow import EdgeFlow, definite_flow
@@ -53,7 +53,6 @@ from simprof.profiler.profiles.tables import COLUMNS, ProfileTable, table
 from simprof.profiler.schemes.cost_model import this_simprof
 from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, own_table
 from simprof.profiler.schemes.mode_options import setting_object
-from simprof.profiler.schemes.static import end_names
 
 
 class GraphRun(Struct, frozen=True):

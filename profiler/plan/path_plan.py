@@ -1,4 +1,8 @@
-"""The common part of plans that count paths.
+"""The common part of plans that count paths: the skeleton of planning, and reading counters.
+
+Steps of planning (`plan_paths`): the acyclic graph, its paths' numbers, a spanning tree and its
+chords' increments (`number_paths`); then, of any graph of paths that tells edge counts, the removed
+edges that need counters, the placement of all code, the table, and the plan (`exact_plan`).
 
 Steps of reading counters: counts taken ahead of an early end are taken back
 (`RoutineCounters.finished_paths`), the paths of activations that ended early are identified
@@ -9,15 +13,25 @@ edges that these leave open (`paths.edge_counts`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from simprof.profiler.graphs.cfg import remembers_recent
-from simprof.profiler.graphs.dag import Dag
-from simprof.profiler.graphs.numbering import PathNumbering
-from simprof.profiler.graphs.paths import PathRecord, dag_path, edge_counts, path_record
-from simprof.profiler.graphs.spanning import SpanningTree
+from simprof.profiler.graphs.cfg import ControlFlowGraph, remembers_recent
+from simprof.profiler.graphs.dag import Dag, DagEdge
+from simprof.profiler.graphs.loops import depth_first
+from simprof.profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering
+from simprof.profiler.graphs.paths import (
+    NumberedPaths,
+    PathRecord,
+    dag_path,
+    edge_counts,
+    number_paths,
+    path_record,
+    removed_forest,
+)
+from simprof.profiler.graphs.spanning import ChordIncrements, SpanningTree, given_weights
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import (
     PathNames,
@@ -26,6 +40,8 @@ from simprof.profiler.plan.decoders import (
     RoutineCounters,
     UnfinishedPath,
 )
+from simprof.profiler.plan.placement import Placement, choose_table, instrumentation, place
+from simprof.profiler.plan.plan import Addressing, CounterTable
 
 
 class Numbering(Protocol):
@@ -164,3 +180,211 @@ class AcyclicPathPlan(ExactPathPlan, frozen=True, kw_only=True):
             partial[self.decode_partial(end)] += end.count
         edges = self.edge_counts(paths, counters.events, partial.items())
         return Reading(edges=edges, paths=paths, partial=partial)
+
+
+class PathPlan(AcyclicPathPlan, frozen=True, kw_only=True):
+    """Path instrumentation of one routine and the way back from counters to paths."""
+
+    # tree, increments: By dag edge and vertex: the structures that the plan was made from.
+    tree: SpanningTree
+    increments: ChordIncrements
+    # Vertices at which the path register means nothing, because one path leads there
+    static_region: frozenset[int]
+
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+        """Return the unfinished path of activations that ended early (EPP 3.6); ValueError if it
+        was to be counted ahead and was not.
+        """
+        # The register is not read where it is not initialised yet. The last counter is read where
+        # the path was counted ahead; the caller takes that count back.
+        if end.block in self.plan.counted_region:
+            path_sum = end.counted_ahead(self.cfg)
+        else:
+            sum_of_increments = 0 if end.block in self.static_region else end.registers[0]
+            path_sum = sum_of_increments + self.increments.potential[end.block]
+        path = self.numbering.decode_prefix(path_sum, end.block)
+        return path_record(self.dag, path, partial=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Return `static` of `simprof explain`."""
+        return describe_acyclic(self.dag, self.weights, self.numbering, self.tree, self.increments)
+
+    def validate(self) -> None:
+        """Check every structure; AssertionError if one is wrong."""
+        self.dag.validate()
+        self.numbering.validate()
+        self.tree.validate()
+        self.tree.validate_maximum(self.dag.edge_weights(self.weights))
+        root = self.cfg.exit, self.cfg.entry
+        self.increments.validate(self.tree, self.numbering.values, root)
+        self.validate_counters()
+        both = self.plan.counted_region & self.static_region
+        assert not both, f"vertices {sorted(both)} are before the path register and behind it"
+
+
+# -- Planning
+
+ExactT = TypeVar("ExactT", bound=ExactPathPlan)
+Kept = tuple[CounterTable, Addressing | None]
+
+# (numbered paths, removed edges that need counters) -> what is done where
+Placing = Callable[[NumberedPaths, Sequence[int]], Placement]
+
+
+def place_paths(paths: NumberedPaths, counted: Sequence[int]) -> Placement:
+    """Place the code of numbered paths as EPP 3.4 does."""
+    increments = paths.increments
+    return place(paths.dag, paths.tree, increments.increments, counted, root=increments.root)
+
+
+def plan_paths(
+    cfg: ControlFlowGraph,
+    *,
+    weights: Sequence[float] | None = None,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+    per_vertex: bool = False,
+    cuts: Collection[int] = (),
+    merged: Collection[int] = (),
+    root_in_tree: bool = True,
+    table: CounterTable | None = None,
+    placing: Placing = place_paths,
+) -> PathPlan:
+    """Plan path profiling of any graph, irreducible ones and parallel edges included (EPP 3).
+
+    - `weights`: Edge weights by edge id; None for BL94's heuristic.
+    - `path_limit`, `total_limit`: See `find_cut_edges`; None for exact numbering of any size.
+    - `per_vertex`: Whether `path_limit` is each vertex's and not the routine's (EPP 5.3).
+    - `cuts`, `merged`: More edges that end paths: see `make_dag`.
+    - `root_in_tree`: Whether EXIT -> ENTRY is in the spanning tree; else it is a chord.
+    - `table`: The kind of table that paths are counted in in any case; None for EPP's choice.
+    - `placing`: What is done where.
+    """
+    edge_weights = given_weights(cfg, weights)
+    paths = number_paths(
+        cfg,
+        depth_first(cfg),
+        edge_weights,
+        path_limit=path_limit,
+        total_limit=total_limit,
+        per_vertex=per_vertex,
+        cuts=cuts,
+        merged=merged,
+        root_in_tree=root_in_tree,
+    )
+    return exact_plan(
+        PathPlan,
+        paths.dag,
+        paths.numbering,
+        edge_weights,
+        partial(placing, paths),
+        choose_table(paths.increments.greatest, table),
+        tree=paths.tree,
+        increments=paths.increments,
+    )
+
+
+def exact_plan(
+    kind: type[ExactT],
+    dag: Dag,
+    numbering: Numbering,
+    weights: tuple[float, ...],
+    placing: Callable[[Sequence[int]], Placement],
+    kept: Kept,
+    *,
+    size: int | None = None,
+    registers: int = 1,
+    **fields: Any,
+) -> ExactT:
+    """Return a plan of some kind whose paths are numbered.
+
+    - `placing`: (Removed edges that need counters) -> what is done where.
+    - `kept`: As `choose_table` says.
+    - `size`: Counters of an array; None: as many as there are paths.
+    - `registers`: How many path registers there are.
+    - `fields`: The kind's own.
+    """
+    forest = removed_forest(dag.cfg, dag.removed, weights)
+    placement = placing([dag.removed[chord] for chord in forest.chords])
+    size = numbering.total if size is None else size
+    return kind(
+        cfg=dag.cfg,
+        plan=instrumentation(placement, size, kept, registers),
+        weights=weights,
+        edge_counters=placement.edge_counters,
+        removed_tree=forest,
+        dag=dag,
+        numbering=numbering,
+        **{"static_region": placement.static_region, **fields},
+    )
+
+
+# -- What schemes tell of their plans in `static` of `simprof explain`: the parts that several share
+#
+# Lists by edge follow the graph's edges; they have null where a scheme has nothing for the edge.
+
+# What joins the halves of a spanning tree: no edge of the graph, and no code can be on it. Where
+# it is a chord (`root_increment`), code of its own is in EXIT.
+ROOT_EDGE = ["EXIT", "ENTRY"]
+
+
+def end_names(cfg: ControlFlowGraph, edge: int) -> list[str]:
+    """Return the names of an edge's source and target."""
+    return [str(cfg.name_of(vertex)) for vertex in cfg.edges[edge][1:3]]
+
+
+def by_block(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
+    """Return numbers by vertex as numbers by block name."""
+    return {str(cfg.name_of(block.id)): numbers[block.id] for block in cfg.blocks}
+
+
+def describe_tree(tree: SpanningTree) -> dict[str, Any]:
+    """Return which edges of the routine are in the spanning tree that chose the counted ones."""
+    return {"tree": list(tree.in_tree), "root_edge": ROOT_EDGE}
+
+
+def describe_acyclic(
+    dag: Dag,
+    edge_weights: Sequence[float],
+    numbering: PathNumbering,
+    tree: SpanningTree,
+    chord_increments: ChordIncrements,
+) -> dict[str, Any]:
+    """Return what numbering and placement computed on the acyclic graph that is instrumented."""
+    cfg, increments = dag.cfg, chord_increments.increments
+    real = [dag.real.get(edge.id) for edge in cfg.edges]
+    weights = dag.edge_weights(edge_weights)
+    root = {} if tree.root_edge else {"root_increment": chord_increments.root}
+    return {
+        "num_paths": by_block(cfg, numbering.num_paths),
+        "values": by_edge(real, numbering.values),
+        "order": numbering.rule.value,
+        "tree": [edge is not None and tree.in_tree[edge] for edge in real],
+        "root_edge": ROOT_EDGE,
+        **root,
+        "increments": by_edge(real, increments),
+        "dummy_edges": [
+            describe_dummy(cfg, edge)
+            | {
+                "value": numbering.values[edge.id],
+                "increment": increments[edge.id],
+                "weight": weights[edge.id],
+                "tree": tree.in_tree[edge.id],
+            }
+            for edge in dag.dummies
+        ],
+    }
+
+
+def by_edge(real: Sequence[int | None], values: Sequence[int]) -> list[int | None]:
+    """Return values by dag edge as values by edge; `real` is the dag edge of each, or None."""
+    return [None if edge is None else values[edge] for edge in real]
+
+
+def describe_dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:
+    """Return a dummy edge's ends, and the edges that it stands for."""
+    return {
+        "from": str(cfg.name_of(edge.source)),
+        "to": str(cfg.name_of(edge.target)),
+        "for": list(edge.stands_for),
+    }

@@ -19,6 +19,7 @@ from simprof.profiler.schemes import registry
 # version changes with every edit there, though most change no cost: baselines tell which do.
 GENERATION = 2  # Counts revisions of what a version means
 _DIGITS = 12
+_SCHEMES = "simprof.profiler.schemes"  # A module right in it is a scheme (`pp`)
 # Packages that generate the code of every scheme. All of `isa` is among them, as liveness decides
 # which registers are free, and reads instructions for that.
 _SHARED = ("simprof.profiler.code", "simprof.simulator.isa")
@@ -87,7 +88,8 @@ def _sources(module: str) -> Iterator[tuple[str, Path]]:
     Names are those of modules, so that they are the same wherever a package is installed.
     """
     spec = _spec(module)
-    if spec is not None and spec.parent and spec.submodule_search_locations is None:
+    is_file = spec is not None and spec.submodule_search_locations is None
+    if spec is not None and is_file and spec.parent and spec.parent != _SCHEMES:
         spec = _spec(spec.parent)
     if spec is None:
         return

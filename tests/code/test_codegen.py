@@ -19,8 +19,9 @@ from simprof.profiler.code.layout import TABLE_ALIGNMENT, TABLE_SPAN
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountConstantPath, CountEdge
 from simprof.profiler.plan.decoders import RoutineCounters
+from simprof.profiler.plan.path_plan import PathPlan
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError

@@ -17,7 +17,7 @@ from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.recovery.recovery import Discoveries, recover
 from simprof.profiler.request.request import CodeLayout
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Label, Register, assign_labels
 from tests.support.assembled import BASE, code, program_of

@@ -13,7 +13,7 @@ from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.reports import code_text
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register

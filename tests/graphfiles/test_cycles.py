@@ -16,7 +16,7 @@ from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.cycles import Cycle, chord_cycles
 from simprof.profiler.graphfiles.lesson import lesson
 from simprof.profiler.request.request import SchemeOptions
-from simprof.profiler.schemes.pp.options import RootEdge
+from simprof.profiler.schemes.pp import RootEdge
 from tests.support.figures import EPP_1_EDGES, EPP_7_WEIGHTS
 from tests.support.turns import first
 

@@ -19,7 +19,7 @@ from simprof.profiler.plan.actions import (
 from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
 from simprof.profiler.request.errors import CountError
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.qpt.planner import plan_qpt2
 from simprof.profiler.schemes.tpp.code import CountColdPath, CountHotPath, Poison
 from simprof.simulator.binary.program import MachineKind

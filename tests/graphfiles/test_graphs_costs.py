@@ -11,7 +11,7 @@ from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.execution import price
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, TableChoice
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 from tests.oracles.brute import graph

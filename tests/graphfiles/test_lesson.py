@@ -18,7 +18,7 @@ from simprof.profiler.graphfiles.analyse import AnalysisOptions, analyse_file
 from simprof.profiler.graphfiles.lesson import Lesson, Line, Step, lesson
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.pp.options import RootEdge
+from simprof.profiler.schemes.pp import RootEdge
 from tests.support.browser import chromium, contrasts, covered, cut_off, opened, self_loop
 from tests.support.turns import first
 

@@ -18,7 +18,7 @@ from simprof.profiler.graphs.numbering import (
     number,
     truncate,
 )
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from tests.oracles.brute import Path, all_paths, back_edges, graph, random_graph
 from tests.support.figures import EPP_2_ENCODING, by_edge, edge, epp_1, epp_10, letters, named
 

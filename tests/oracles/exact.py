@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simprof.profiler.plan.path_plan import PathPlan
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.reports import mode_facts
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from simprof.profiler.schemes.pp.planner import PathPlan
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.session import observe

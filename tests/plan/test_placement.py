@@ -4,9 +4,10 @@ from collections import Counter
 import pytest
 
 from simprof.profiler.graphs.spanning import ChordIncrements
+from simprof.profiler.plan.path_plan import PathPlan
 from simprof.profiler.plan.placement import choose_table
 from simprof.profiler.plan.plan import Addressing, CounterTable
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from tests.oracles.brute import graph, random_graph, random_walk, run_plan
 from tests.support.figures import EPP_7_WEIGHTS, by_edge, edge, epp_1, epp_10, named
 

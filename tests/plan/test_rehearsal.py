@@ -13,7 +13,7 @@ from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.plan.actions import CountPath
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.rehearsal import MOST_WALKS, activations, rehearse
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.qpt.planner import VertexPlan, plan_qpt, plan_qpt2
 from tests.oracles.brute import random_graph

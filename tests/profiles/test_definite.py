@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from simprof.profiler.graphs.paths import PathEnd
+from simprof.profiler.plan.path_plan import PathPlan
 from simprof.profiler.profiles.edge_flow import DefiniteFlow, EdgeFlow, definite_flow
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from tests.oracles.brute import random_graph, random_walk, split
 from tests.support.figures import EPP_1_PROFILES, epp_1, letters, named, walk
 

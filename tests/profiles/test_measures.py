@@ -19,7 +19,7 @@ from simprof.profiler.profiles.measures import (
     compare_paths,
     pieces_of,
 )
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.tpp.planner import plan_tpp
 from tests.oracles.brute import random_graph, random_walk
 from tests.oracles.tpp import ending, tally

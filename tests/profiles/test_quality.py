@@ -23,7 +23,7 @@ from simprof.profiler.profiles.measures import (
     compare_paths,
     quality,
 )
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from tests.oracles import quality as plain
 from tests.oracles.brute import Path, back_edges, random_graph, random_walk, split
 from tests.support.figures import edge, named, walk

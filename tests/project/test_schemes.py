@@ -306,8 +306,9 @@ SESSIONS = "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))
 
 
 @pytest.mark.parametrize("kind", ["python", "toml"])
-def test_the_page_quotes_the_example(kind: str) -> None:
-    files = (path for example in (EXAMPLE, SAMPLED) for path in example.iterdir())
+def test_the_page_quotes_the_example_and_pp(kind: str) -> None:
+    files = [path for example in (EXAMPLE, SAMPLED) for path in example.iterdir()]
+    files.append(ROOT / "profiler" / "schemes" / "pp.py")
     source = "".join(path.read_text() for path in files if path.is_file())
     quoted = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
     assert quoted

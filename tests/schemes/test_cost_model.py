@@ -112,7 +112,7 @@ CHANGES = {
     "profiler/schemes/tracing/code.py": {*TRACES, "wpp", "pap"},
     "simulator/isa/assembler.py": WITH_CODE,
     "simulator/isa/effects.py": WITH_CODE,
-    "profiler/schemes/pp/planner.py": {"pp", "kblpp", "wpp", "pref"},
+    "profiler/schemes/pp.py": {"pp"},
     "profiler/schemes/sampling/__init__.py": {"sampled", "pep"},
     "profiler/schemes/registry.py": set[str](),
     "profiler/reports/run_text.py": set[str](),

@@ -26,8 +26,7 @@ from simprof.profiler.plan.plan import Buffer, BufferUse, CounterTable, Instrume
 from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition
-from simprof.profiler.schemes.pp import PP
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import PP, plan_pp
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES, ROOT
 from tests.support.figures import named

@@ -25,7 +25,7 @@ from simprof.profiler.plan.interpret import ExecutedWalk
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.cs6120.code import LogDestination, LogDisrupt, LogSource
-from simprof.profiler.schemes.pp.options import RootEdge
+from simprof.profiler.schemes.pp import RootEdge
 from simprof.profiler.schemes.ppp.options import ValuePlaces
 from simprof.profiler.schemes.ppp.planner import PredictedPlan
 from simprof.profiler.schemes.qpt.options import VertexPlacement

@@ -15,7 +15,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.numbering import graph_facts, truncate
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.profiler.schemes.kiter.planner import plan_kiter
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.tpp.planner import plan_tpp
 from tests.oracles.brute import graph, random_graph
 from tests.support.loop_graphs import random_loops

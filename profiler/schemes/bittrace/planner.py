@@ -126,7 +126,7 @@ def plan_bittrace(
     table: s.CounterTable | None = None,
     merged: bool = False,
 ) -> BitTracePlan:
-    """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
+    """Plan bit tracing of `cfg`; parameters as those of `plan_paths`.
 
     `merged`: Whether the register is set where the first outcome is known, not before, and paths
     are counted where the last is known, not after (EPP 3.4).
@@ -144,23 +144,23 @@ def plan_bittrace(
         per_vertex=per_vertex,
     )
     paths, codes = _coded(paths, edge_weights)
-    dag, numbering = paths.dag, paths.numbering
-    removed_tree = s.removed_forest(cfg, dag.removed, edge_weights)
-    open_edges = {dag.removed[chord] for chord in removed_tree.chords}
-    edge_counters = tuple(sorted(open_edges | dfs.self_loops))
     initial, static_region = _initialisation(codes, merged)
     final, counted_region = _counts(codes, initial, merged and codes.word_count == 1)
-    actions = _actions(codes, initial, final, merged, edge_counters)
-    placement = s.Placement(actions, frozenset(static_region), counted_region, edge_counters)
-    kept = _choose_table(codes, paths, table)
-    return BitTracePlan(
-        cfg=cfg,
-        plan=s.instrumentation(placement, (codes.largest or 0) + 1, kept, codes.word_count),
-        weights=edge_weights,
-        edge_counters=edge_counters,
-        removed_tree=removed_tree,
-        dag=dag,
-        numbering=numbering,
+
+    def place(open_edges: Sequence[int]) -> s.Placement:
+        counted = tuple(sorted({*open_edges, *dfs.self_loops}))
+        actions = _actions(codes, initial, final, merged, counted)
+        return s.Placement(actions, frozenset(static_region), counted_region, counted)
+
+    return s.exact_plan(
+        BitTracePlan,
+        paths.dag,
+        paths.numbering,
+        edge_weights,
+        place,
+        _choose_table(codes, paths, table),
+        size=(codes.largest or 0) + 1,
+        registers=codes.word_count,
         codes=codes,
         static_region=static_region,
     )
@@ -403,7 +403,7 @@ class FifoPlan(s.Plan, frozen=True, kw_only=True, dict=True):
 def plan_fifo(
     cfg: s.ControlFlowGraph, *, branches: int, weights: Sequence[float] | None = None
 ) -> FifoPlan:
-    """Plan a FIFO of the last `branches` branches; `weights` as for `pp.plan_pp`."""
+    """Plan a FIFO of the last `branches` branches; `weights` as for `plan_paths`."""
     edge_weights = s.given_weights(cfg, weights)
     codes = window_codes(cfg, branches)
     tree = _tree(cfg, codes, edge_weights)

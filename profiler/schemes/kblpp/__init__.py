@@ -15,10 +15,9 @@ class KblppOptions(s.VertexLimitOptions):
 
 def _plan(order: s.PlanOrder) -> s.Plan:
     from simprof.profiler.schemes.kblpp.planner import plan_kblpp
-    from simprof.profiler.schemes.pp.planner import plan_pp
 
     chosen = KblppOptions(order.options)
-    paths = plan_pp(
+    paths = s.plan_paths(
         order.cfg,
         weights=order.weights,
         path_limit=order.options.path_limit,

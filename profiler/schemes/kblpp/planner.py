@@ -4,7 +4,7 @@ Terms: see `code`.
 
 Steps
 -----
-1. Paths are numbered, and code is placed, as `pp` does it: `plan_pp`.
+1. Paths are numbered, and code is placed, as `pp` does it: `plan_paths`.
 2. Each activation begins a stream, and where `pp` counts a path its number is emitted: `_emitting`.
 3. A run-time routine keeps the k-slab forest of what was emitted: `code`.
 4. The counts of all sequences of up to k paths follow after the run: `SequencePlan.read`.
@@ -31,10 +31,9 @@ from simprof.profiler.schemes.kblpp.code import (
     Sequences,
     StartPath,
 )
-from simprof.profiler.schemes.pp.planner import PathPlan
 
 
-class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
+class SequencePlan(s.PathPlan, frozen=True, kw_only=True, dict=True):
     """Acyclic paths that are emitted, and the way back from the forest to sequences of them."""
 
     length: int  # k
@@ -133,7 +132,7 @@ class SequencePlan(PathPlan, frozen=True, kw_only=True, dict=True):
             assert isinstance(first, BeginStream), f"no stream begins on edge {edge}"
 
 
-def plan_kblpp(base: PathPlan, length: int) -> SequencePlan:
+def plan_kblpp(base: s.PathPlan, length: int) -> SequencePlan:
     """Plan counts of all sequences of up to `length` paths of a plan of `pp`.
 
     Where that has a hash table, the first path of a chunk is found in buckets, else in an array.

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -241,7 +241,7 @@ def plan_kiter(
     """Plan k-iteration path profiling of any graph, irreducible ones and parallel edges included.
 
     - `iterations`: k of the innermost loops; 1 gives EPP's paths.
-    - `weights`, `path_limit`, `total_limit`, `table`: As those of `pp.plan_pp`.
+    - `weights`, `path_limit`, `total_limit`, `table`: As those of `plan_paths`.
     - `choices`: Loops that have another k (KITER 5).
     - `hot`: The other loops get k = 1 unless they execute this percentage of the routine's
       instructions by `weights` (KITER 8).
@@ -292,29 +292,24 @@ class Making(Struct, frozen=True):
         limited: tuple[LimitedLoop, ...] = (),
     ) -> IterationPlan:
         """Return the plan of an unrolled graph; `asked`, `limited` as of the plan."""
-        cfg, edge_weights = unrolled.cfg, tuple(self.weights)
+        edge_weights = tuple(self.weights)
         event_counting = self.event_counting
         numbering = number_iterations(unrolled)
         tree = s.dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
         increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
-        forest = s.removed_forest(cfg, unrolled.removed, edge_weights)
-        open_edges = [unrolled.removed[chord] for chord in forest.chords]
-        placement = place_iterations(unrolled, tree, increments, open_edges)
-        kept = self.kept(increments.greatest, numbering.total)
         most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
-        return IterationPlan(
-            cfg=cfg,
-            plan=s.instrumentation(placement, numbering.total, kept, 1 + most_iterations),
-            weights=edge_weights,
-            edge_counters=placement.edge_counters,
-            removed_tree=forest,
+        return s.exact_plan(
+            IterationPlan,
+            unrolled,
+            numbering,
+            edge_weights,
+            partial(place_iterations, unrolled, tree, increments),
+            self.kept(increments.greatest, numbering.total),
+            registers=1 + most_iterations,
             asked=asked,
             limited=limited,
-            dag=unrolled,
-            numbering=numbering,
             tree=tree,
             increments=increments,
-            static_region=placement.static_region,
         )
 
 

@@ -33,7 +33,6 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
 from simprof.profiler.schemes.pref.code import (
     UNINTERESTING,
     AddBoth,
@@ -190,7 +189,7 @@ class KnownBy(StrEnum):
     NOTHING = "nothing"  # none is
 
 
-class PrefPlan(PathPlan, frozen=True, kw_only=True, dict=True):
+class PrefPlan(s.PathPlan, frozen=True, kw_only=True, dict=True):
     """Preferential path instrumentation of one routine."""
 
     path_profile: Mapping[s.PathPiece, int]  # What it was made from
@@ -359,9 +358,9 @@ def plan_pref(
     - `least`, `share`: Executions, and percentage of the routine's, that make a path interesting.
     - `fall_back`: Whether other paths are counted in a hash table.
     - `everywhere`: Whether a routine is planned so even where `pp` takes an array.
-    - The others: as of `pp.plan_pp`.
+    - The others: as of `plan_paths`.
     """
-    base = plan_pp(cfg, weights=weights, path_limit=path_limit, total_limit=total_limit)
+    base = s.plan_paths(cfg, weights=weights, path_limit=path_limit, total_limit=total_limit)
     dag = base.dag
     known = ((s.dag_path(dag, *path), count) for path, count in path_profile.items())
     profile = {path: count for path, count in known if path is not None}

@@ -344,7 +344,7 @@ def plan_tpp(
       (TPP 4.1, the second alternative).
     - `branching`: Whether a branch tells cold paths from hot ones (TPP 4.1), not a conditional move
       (A.1).
-    - The others: as those of `pp.plan_pp`. With cold edges the numbers must leave room for poison
+    - The others: as those of `plan_paths`. With cold edges the numbers must leave room for poison
       in any case.
 
     ValueError if `edge_counts` is no edge profile of `cfg`, or a percentage is none.

@@ -15,11 +15,11 @@ Terms: see `Dag`, `PathNumbering`, `SpanningTree`, `Placement`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.pp.planner import PathPlan
 from simprof.profiler.schemes.tracing.code import (
     STREAM,
     TRACE,
@@ -99,7 +99,7 @@ CODE = s.SchemeCode(
 MOST_PATHS = 1 << 16
 
 
-class WholePathPlan(PathPlan, frozen=True, kw_only=True):
+class WholePathPlan(s.PathPlan, frozen=True, kw_only=True):
     """Instrumentation of one routine that writes its paths to the trace."""
 
     @property
@@ -126,44 +126,34 @@ def plan_wpp(
     weights: Sequence[float] | None = None,
     path_limit: int | None = s.PATH_LIMIT,
 ) -> WholePathPlan:
-    """Plan a trace of acyclic paths; parameters as for `pp.plan_pp`."""
-    dfs, edge_weights = s.depth_first(cfg), s.given_weights(cfg, weights)
+    """Plan a trace of acyclic paths; parameters as for `plan_paths`."""
+    dfs = s.depth_first(cfg)
     calls = [edge for edge in cfg.edges if edge.kind is s.EdgeKind.CALL_RETURN]
     cuts = {edge.id for edge in calls if edge.source in dfs.reached}
-    dag, numbering, tree, increments = s.number_paths(
+    made = s.plan_paths(
         cfg,
-        dfs,
-        edge_weights,
+        weights=weights,
         path_limit=MOST_PATHS if path_limit is None else min(path_limit, MOST_PATHS),
-        total_limit=s.TOTAL_LIMIT,
         cuts=cuts - dfs.back_edges - dfs.self_loops,
         merged=dfs.self_loops,
+        table=s.CounterTable.STREAM,
+        placing=partial(_place, {edge.source for edge in calls}),
     )
-    forest = s.removed_forest(cfg, dag.removed, edge_weights)
-    counted = sorted(dag.removed[chord] for chord in forest.chords)
-    steps = _steps(dag, tree, increments.increments, _callers(dag, {e.source for e in calls}))
+    written = s.BufferUse(TRACE, (), (made.numbering.total,))
+    return WholePathPlan(**asdict(made) | {"plan": replace(made.plan, buffers=(written,))})
+
+
+def _place(
+    callers: Collection[int], paths: s.NumberedPaths, open_edges: Sequence[int]
+) -> s.Placement:
+    """Place the code that writes paths; `callers`: the blocks that call."""
+    dag, counted = paths.dag, tuple(sorted(open_edges))
+    steps = _steps(dag, paths.tree, paths.increments.increments, _callers(dag, callers))
     actions = {
         edge: tuple(map(_written, group)) for edge, group in s.step_actions(dag, steps).items()
     }
-    placement = s.Placement(
-        s.with_edge_counters(actions, counted),
-        steps.static_region,
-        steps.counted_region,
-        tuple(counted),
-    )
-    plan = s.instrumentation(placement, 0, (s.CounterTable.STREAM, None))
-    return WholePathPlan(
-        cfg=cfg,
-        plan=replace(plan, buffers=(s.BufferUse(TRACE, (), (numbering.total,)),)),
-        weights=edge_weights,
-        edge_counters=placement.edge_counters,
-        removed_tree=forest,
-        dag=dag,
-        numbering=numbering,
-        tree=tree,
-        increments=increments,
-        static_region=placement.static_region,
-    )
+    placed = s.with_edge_counters(actions, counted)
+    return s.Placement(placed, steps.static_region, steps.counted_region, counted)
 
 
 def _callers(dag: s.Dag, sources: Collection[int]) -> Mapping[int, int]:

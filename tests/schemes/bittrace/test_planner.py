@@ -11,13 +11,14 @@ from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.plan.actions import CountPath
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.path_plan import PathPlan
 from simprof.profiler.plan.placement import choose_table, wastes_space
 from simprof.profiler.plan.plan import Addressing, CounterTable
 from simprof.profiler.schemes.bittrace import codes as branch_codes
 from simprof.profiler.schemes.bittrace.code import ShiftBits
 from simprof.profiler.schemes.bittrace.codes import WORD_BITS
 from simprof.profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.simulator.errors import UsageError
 from tests.oracles.brute import Path as BrutePath
 from tests.oracles.brute import all_paths, graph, random_graph, random_walk, split

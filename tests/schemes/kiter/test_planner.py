@@ -17,7 +17,7 @@ from simprof.profiler.schemes.kiter.choice import read_choices
 from simprof.profiler.schemes.kiter.numbering import Fitted, _Fitter, choose, number_iterations
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from simprof.profiler.schemes.kiter.unrolled import innermost_loops, unroll
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.registry import make_plan
 from simprof.simulator.errors import UsageError
 from tests.oracles.brute import Path, graph, random_graph, random_walk

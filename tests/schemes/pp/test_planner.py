@@ -11,8 +11,8 @@ from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from simprof.profiler.graphs.spanning import maximum_spanning_tree
 from simprof.profiler.plan.decoders import UnfinishedPath
-from simprof.profiler.schemes.pp.options import RootEdge
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.plan.path_plan import PathPlan
+from simprof.profiler.schemes.pp import RootEdge, plan_pp
 from tests.oracles.brute import (
     Outcome,
     Path,

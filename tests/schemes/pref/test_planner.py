@@ -21,7 +21,7 @@ from simprof.profiler.plan.actions import (
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.pp.planner import plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.pref import code as actions
 from simprof.profiler.schemes.pref.code import (
     UNINTERESTING,

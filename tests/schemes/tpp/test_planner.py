@@ -17,9 +17,10 @@ from simprof.profiler.graphs.spanning import chord_increments, maximum_spanning_
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.decoders import Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
+from simprof.profiler.plan.path_plan import PathPlan
 from simprof.profiler.plan.placement import place
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.pp.planner import PathPlan, plan_pp
+from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.tpp.code import (
     COLD_COUNTER,
     CountColdPath,
