@@ -25,7 +25,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.profiler.code.blocks import Accesses, CodeFacts, accesses, following, settled
+from simprof.profiler.code.blocks import (
+    BRANCHES,
+    Accesses,
+    CodeFacts,
+    accesses,
+    are_among,
+    first_from,
+    settled,
+)
 from simprof.profiler.code.registers import mask
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND
@@ -48,7 +56,6 @@ _CHAIN = {False: mask(R.G2), True: mask(R.G5)}
 _LINKAGE = mask(R.G1)
 _ALL = np.uint8(0xFF)
 _CALLS = (TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
-_BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _TRAPS = (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)
 _RUN_ON = (TransferKind.NONE, TransferKind.BRANCH, TransferKind.BRANCH_NEVER, *_TRAPS)
 
@@ -65,6 +72,7 @@ class _Blocks(NamedTuple):
     kind: Numbers
     # Index of the word to which that leads, -1 if it is not direct or leads to no code
     target: Numbers
+    is_no_nop: Flags  # Of each word
 
 
 class _BlockEdges(NamedTuple):
@@ -113,7 +121,7 @@ def _blocks(recovered: ProgramGraphs, facts: CodeFacts) -> _Blocks:
     ends = has_transfer | arrays.block_is_slot
     kind = np.where(ends, code.transfers.kind[at], int(TransferKind.NONE)).astype(np.int64)
     target = np.where(ends, code.targets[at], -1).astype(np.int64)
-    return _Blocks(recovered, facts, first, end, kind, target)
+    return _Blocks(recovered, facts, first, end, kind, target, facts.words != NOP)
 
 
 def _edges(blocks: _Blocks) -> _BlockEdges:
@@ -142,9 +150,9 @@ def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
 # the *static chain* of nested functions (%g2, with 64 bits %g5).
 def _flows(blocks: _Blocks, edges: _BlockEdges, chain: int) -> _RegisterFlows:
     inner, leaving = (edges.target >= 0) & ~edges.is_behind_call, edges.leaving
-    branching = leaving[np.isin(blocks.kind[leaving], _BRANCHES)]
+    branching = leaving[are_among(blocks.kind[leaving], BRANCHES)]
     is_slot = blocks.recovered.arrays.block_is_slot[leaving]
-    running = leaving[np.isin(blocks.kind[leaving], _RUN_ON) & ~is_slot]
+    running = leaving[are_among(blocks.kind[leaving], _RUN_ON) & ~is_slot]
     calling = np.flatnonzero((blocks.kind == TransferKind.CALL) & (blocks.target >= 0))
     jumps = _is_pc_read(blocks.facts.words[blocks.target[calling]])
     parts = (
@@ -185,7 +193,7 @@ def _behind_calls(blocks: _Blocks, edges: _BlockEdges, used: Accesses, demands: 
     behind = np.flatnonzero(edges.is_behind_call & (edges.target >= 0))
     behind = behind[demands[edges.target[behind]] != 0]
     callers = edges.source[behind]
-    behind = behind[_may_return(blocks, edges)[callers]]
+    behind = behind[_may_return(blocks, edges, callers)]
     callers, points = edges.source[behind], edges.target[behind]
     inner = (edges.target >= 0) & ~edges.is_behind_call
     back = _RegisterFlows(edges.target[inner], edges.source[inner], np.full(inner.sum(), _ALL))
@@ -198,12 +206,13 @@ def _behind_calls(blocks: _Blocks, edges: _BlockEdges, used: Accesses, demands: 
     np.bitwise_or.at(arriving, back.source, old[back.target])
     needed = np.zeros_like(kept)
     np.bitwise_or.at(needed, back.target, demands[back.source])
-    left = np.zeros(len(blocks.recovered.arrays) + 1, np.uint8)
-    routine = blocks.recovered.arrays.routine_of(np.arange(len(kept)))
+    arrays = blocks.recovered.arrays
+    routine = np.repeat(np.arange(len(arrays)), np.diff(arrays.first_block))
+    left = np.zeros(len(arrays) + 1, np.uint8)
     np.bitwise_or.at(left, routine, used.written_last & ~needed)
     left[-1] = _ALL  # by a callee that is not known
     callee = _block_at(blocks, blocks.target[callers])
-    callee = np.where(callee < 0, -1, blocks.recovered.arrays.routine_of(callee))
+    callee = np.where(callee < 0, -1, arrays.routine_of(callee))
     excused = joined[points] & ~arriving[points] & ~left[callee]
     return int(np.bitwise_or.reduce(demands[points] & ~excused, initial=0))
 
@@ -217,21 +226,23 @@ def _behind_calls(blocks: _Blocks, edges: _BlockEdges, used: Accesses, demands: 
 # - calls of routines that return sometimes, as glibc's __libc_message and error: what is behind one
 #   is reached by other ways, too, all of them have written the register since the last call, and
 #   the callee leaves no value there that it does not read itself.
-def _may_return(blocks: _Blocks, edges: _BlockEdges) -> Flags:
+def _may_return(blocks: _Blocks, edges: _BlockEdges, callers: Numbers) -> Flags:
     """Return, of each block that ends with a call, whether that may come back."""
     arrays, leaving = blocks.recovered.arrays, edges.leaving[_reached(blocks, edges)]
     kind, slot = blocks.kind[leaving], blocks.end[leaving] - 1
     returns_for = (blocks.facts.window[slot] == Window.RESTORE) | (
         blocks.facts.writes[slot] & np.uint64(mask(R.O7)) != 0
     )
-    ends = np.isin(kind, (TransferKind.TRAP_ALWAYS, TransferKind.ILLEGAL))
-    ends |= np.isin(kind, _CALLS) & ~returns_for
-    padding = following(blocks.facts.words != NOP)[blocks.first[leaving]] >= blocks.end[leaving]
+    ends = are_among(kind, (TransferKind.TRAP_ALWAYS, TransferKind.ILLEGAL))
+    ends |= are_among(kind, _CALLS) & ~returns_for
+    end = blocks.end[leaving]
+    padding = first_from(blocks.is_no_nop, blocks.first[leaving], end) == end
     ends |= padding & (kind == TransferKind.NONE)
     returns = np.zeros(len(arrays), np.bool_)
     returns[arrays.routine_of(leaving[~ends])] = True
-    callee = _block_at(blocks, blocks.target)
-    is_missing = (blocks.kind == TransferKind.CALL) & (blocks.target < 0)
+    target = blocks.target[callers]
+    callee = _block_at(blocks, target)
+    is_missing = (blocks.kind[callers] == TransferKind.CALL) & (target < 0)
     return np.where(callee < 0, ~is_missing, returns[arrays.routine_of(np.maximum(callee, 0))])
 
 
@@ -239,8 +250,11 @@ def _reached(blocks: _Blocks, edges: _BlockEdges) -> Flags:
     """Return, of `edges.leaving`, what is reached without coming back to another routine's code."""
     # Where nothing says how long routines are, that stands behind a call that does not come back:
     # it begins with a `save`.
-    words = np.append(blocks.facts.words, 0)[following(blocks.facts.words != NOP)[blocks.first]]
-    is_next = edges.is_behind_call & (words & PROLOGUE_MASK == PROLOGUE)[edges.target]
+    behind = np.flatnonzero(edges.is_behind_call & (edges.target >= 0))
+    first, words = blocks.first[edges.target[behind]], len(blocks.is_no_nop)
+    begins = first_from(blocks.is_no_nop, first, np.full(len(first), words))
+    is_next = np.zeros_like(edges.is_behind_call)
+    is_next[behind] = np.append(blocks.facts.words, 0)[begins] & PROLOGUE_MASK == PROLOGUE
     kept = (edges.target >= 0) & ~is_next
     every = np.full(kept.sum(), _ALL)
     begun = np.zeros(len(blocks.first), np.uint8)

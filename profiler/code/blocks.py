@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from simprof.profiler.code import sites_kernel as k
+from simprof.profiler.code.effects_kernel import effects
 from simprof.profiler.code.registers import ABI64, ARGUMENTS, Abi, mask
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
@@ -25,7 +26,7 @@ from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.cpu import compiled
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
-from simprof.simulator.isa.effects import ALL, Window, effects
+from simprof.simulator.isa.effects import ALL, Window
 
 # What a software trap hands to Linux: a system call's number and arguments.
 TRAP_READS = ARGUMENTS | mask(Register.G1)
@@ -33,7 +34,7 @@ TRAP_READS = ARGUMENTS | mask(Register.G1)
 _KINDS = tuple(map(TransferKind, range(len(TransferKind))))
 _CALLS = (TransferKind.CALL, TransferKind.INDIRECT_CALL)
 _RETURNS = (TransferKind.RETURN_JUMP, TransferKind.RETURN)
-_BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
+BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
 _TRAPS = (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)
 _RETL = np.uint32(0x81C3E008)
 _MANY = np.iinfo(np.int32).max
@@ -91,12 +92,11 @@ def code_facts(
     """Return the facts that liveness needs."""
     # `words`, `place`, `transfers`: A code image: uint32 words in native order, and where they lie.
     # `entries`: Addresses at which routines are entered that keep to the calling convention.
-    reads, writes, names, window = effects(words)
-    trap = (words >> 30 == 2) & (words >> 19 & 63 == 0x3A)
-    reads = np.where(trap, names | np.uint64(TRAP_READS), reads)
+    reads, writes, names, window = effects(words, TRAP_READS)
     # Thunks are entries of the form `retl; add %o7, ...`.
-    returns = (words[:-1] == _RETL) & (words[1:] & _SECOND_FORM == _ADD_O7)
-    addresses = place.addresses(np.flatnonzero(returns)).tolist()
+    returns = np.flatnonzero(words[:-1] == _RETL)
+    returns = returns[words[returns + 1] & _SECOND_FORM == _ADD_O7]
+    addresses = place.addresses(returns).tolist()
     volatile = ABI64.call_writes & ~mask(Register.O7)
     named = {a: int(names[place.index(a) + 1]) for a in addresses if a in entries}
     thunks = {address: names for address, names in named.items() if not names & volatile}
@@ -158,6 +158,7 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
     callee: Numbers
     is_shared: Flags
     end: npt.NDArray[np.int32]
+    chosen: Numbers  # Routines that are solved together, ascending; others have all solved
 
     def code(self, block: int) -> BlockCode:
         """Return where a block's code is, and the transfer that ends it."""
@@ -170,7 +171,7 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
     def handing(self, handed: Mapping[int, int]) -> Self:
         """Return these blocks where some entries, by address, get more than the convention says."""
         exits, leaving = self.exits.copy(), np.flatnonzero(self.exits >= 0)
-        branching = leaving[np.isin(self.kind[leaving], _BRANCHES)]
+        branching = leaving[are_among(self.kind[leaving], BRANCHES)]
         targets = self.facts.transfers.target[(self.first + self.transfer)[branching]]
         for address, registers in handed.items():
             exits[branching[targets == address]] |= registers
@@ -178,7 +179,7 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
 
     def flow(self, number: int) -> RoutineFlow:
         """Return liveness and frames of routine number `number`."""
-        return self._flow_of(self._flows, number)
+        return self._flow_of(self._with(number)._flows, number)
 
     def flows_of(self, numbers: Sequence[int]) -> list[RoutineFlow]:
         """Solve liveness and frames of some routines, and of no others."""
@@ -187,12 +188,28 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
 
     def placed(self, number: int) -> Placed:
         """Return where the code of the edges of routine number `number` goes."""
-        span = slice(*self.graphs.first_edge[number : number + 2].tolist())
-        return Placed(*(column[span] for column in self._placed))
+        known, first_edge = self._with(number), self.graphs.first_edge
+        begin = first_edge[known.chosen[0]]
+        span = slice(*(first_edge[number : number + 2] - begin).tolist())
+        return Placed(*(column[span] for column in known._placed))
 
     def placed_behind(self, number: int, slots: Iterable[int]) -> Placed:
         """Return that where the code of the edges `slots` must not stand before a delay slot."""
-        return self._places(np.array([number]), slots)
+        return self._with(number)._places(np.array([number]), slots)
+
+    def _with(self, number: int) -> ProgramBlocks:
+        return self if self._is_chosen[number] else self._whole
+
+    @cached_property
+    def _is_chosen(self) -> bytearray:
+        is_chosen = bytearray(len(self.graphs))
+        for number in self.chosen.tolist():
+            is_chosen[number] = 1
+        return is_chosen
+
+    @cached_property
+    def _whole(self) -> ProgramBlocks:
+        return replace(self, chosen=np.arange(len(self.graphs)))
 
     def _flow_of(self, flows: _Flows, number: int) -> RoutineFlow:
         span = slice(*self.graphs.first_block[number : number + 2].tolist())
@@ -202,7 +219,7 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _flows(self) -> _Flows:
-        return self._solved(np.arange(len(self.graphs)))
+        return self._solved(self.chosen)
 
     def _solved(self, chosen: Numbers) -> _Flows:
         graphs, sizes = self.graphs, _sizes(self.graphs, ALL & ~self.abi.call_writes)
@@ -213,7 +230,7 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _placed(self) -> Placed:
-        return self._places(np.arange(len(self.graphs)), ())
+        return self._places(self.chosen, ())
 
     def _places(self, chosen: Numbers, not_before: Iterable[int]) -> Placed:
         flows = self._flows
@@ -250,8 +267,13 @@ class _Lists(NamedTuple):
     target: Sequence[int]
 
 
-def program_blocks(facts: CodeFacts, recovered: ProgramGraphs, rules: Abi) -> ProgramBlocks:
-    """Find what the blocks of a program end with."""
+def program_blocks(
+    facts: CodeFacts, recovered: ProgramGraphs, rules: Abi, chosen: Sequence[int] | None = None
+) -> ProgramBlocks:
+    """Find what the blocks of a program end with.
+
+    `chosen`: Routines whose data flow will be asked for, ascending; None: those of all.
+    """
     graphs, transfers = recovered.arrays, facts.transfers
     first, count = facts.place.indices(graphs.block_start), graphs.block_length.astype(np.int64)
     kind, transfer = np.zeros(len(first), np.uint8), np.full(len(first), -1)
@@ -269,18 +291,18 @@ def program_blocks(facts: CodeFacts, recovered: ProgramGraphs, rules: Abi) -> Pr
     inner, source, onto = _inner_edges(graphs)
     leaves = np.zeros(len(first), np.bool_)
     leaves[source[inner & (onto < 0)]] = True
-    is_call = np.isin(kind, _CALLS)
+    is_call = are_among(kind, _CALLS)
     comes_back = is_call & ~leaves
     callee = np.where(comes_back, rules.call_reads, 0)
     ends = np.where(comes_back, k.CALL, np.where(is_call, k.OTHER_CALL, k.NOTHING))
     for address, named in facts.thunks.items():  # which keep all but these
         is_thunk = comes_back & (target == address)
         callee[is_thunk], ends[is_thunk] = named, k.OTHER_CALL
-    ends[np.isin(kind, _TRAPS)], ends[kind == TransferKind.ILLEGAL] = k.TRAP, k.NO_WAY_ON
-    to_close = following(facts.window == Window.RESTORE)[first] - first
+    ends[are_among(kind, _TRAPS)], ends[kind == TransferKind.ILLEGAL] = k.TRAP, k.NO_WAY_ON
+    to_close = first_from(facts.window == Window.RESTORE, first, first + count) - first
     exits = _exits(facts, graphs, rules, _Ends(first + count - 1, kind, target, to_close < count))
     # Delay slots that branches lead to, and behind which the transfer itself goes on.
-    running = np.flatnonzero(inner & (onto >= 0) & np.isin(graphs.edge_kind, _RUNNING_ON))
+    running = np.flatnonzero(inner & (onto >= 0) & are_among(graphs.edge_kind, _RUNNING_ON))
     running = running[transfer[source[running]] >= 0]
     behind = first[source[running]] + transfer[source[running]] + 2
     running = running[first[onto[running]] == behind]
@@ -299,6 +321,7 @@ def program_blocks(facts: CodeFacts, recovered: ProgramGraphs, rules: Abi) -> Pr
         callee,
         is_shared,
         np.where(transfer < 0, count, np.minimum(transfer, to_close)).astype(np.int32),
+        np.array(range(len(graphs)) if chosen is None else chosen, np.int64),
     )
 
 
@@ -314,11 +337,22 @@ def _inner_edges(graphs: PackedGraphs) -> tuple[Flags, Numbers, Numbers]:
     return inner, source, np.where(graphs.edge_target < blocks, begin + graphs.edge_target, -1)
 
 
-def following(flags: Flags) -> Numbers:
-    """Return, by index, the first one from there on at which `flags` are set; else their length."""
-    # There is one more index than there are flags.
-    found = np.append(np.flatnonzero(flags), len(flags))
-    return np.repeat(found, np.diff(found, prepend=-1))
+def first_from(flags: Flags, starts: Numbers, stops: Numbers) -> Numbers:
+    """Return, of each of `starts`, the first index from there on at which `flags` are set.
+
+    That is the one of `stops` where none of those before it is.
+    """
+    found = np.zeros(len(starts), np.int64)
+    compiled.run(k.first_flags, starts, stops, flags.view(np.uint8), found)
+    return found
+
+
+def are_among(kinds: npt.NDArray[np.integer[Any]], wanted: Iterable[int]) -> Flags:
+    """Return, of each of `kinds`, which are small numbers, whether it is one of `wanted`."""
+    table = np.zeros(len(TransferKind), np.bool_)
+    table[list(wanted)] = True
+    found: Flags = table[kinds]
+    return found
 
 
 class _Ends(NamedTuple):
@@ -338,7 +372,7 @@ def _exits(facts: CodeFacts, graphs: PackedGraphs, rules: Abi, blocks: _Ends) ->
     # a call shows to be an entry, nor behind an unresolved jump.
     kind = blocks.kind
     exits = np.full(len(kind), ALL)
-    exits[np.isin(kind, _RETURNS)] = rules.return_reads
+    exits[are_among(kind, _RETURNS)] = rules.return_reads
     # Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI: their
     # callers rely on every register that they do not name.
     for number in np.flatnonzero(np.isin(graphs.addresses, list(facts.thunks))).tolist():
@@ -346,11 +380,12 @@ def _exits(facts: CodeFacts, graphs: PackedGraphs, rules: Abi, blocks: _Ends) ->
     # The delay slot of a tail call makes the callee return to this routine's caller.
     sets_o7 = facts.writes[blocks.last] & np.uint64(mask(Register.O7)) != 0
     is_tail = (facts.window[blocks.last] == Window.RESTORE) | sets_o7
-    is_call = np.isin(kind, _CALLS)
+    is_call = are_among(kind, _CALLS)
     exits[is_call] = np.where(is_tail, rules.tail_reads, rules.call_reads)[is_call]
-    exits[np.isin(kind, (*_TRAPS, TransferKind.ILLEGAL))] = rules.reserved
-    is_entry = np.isin(blocks.target, list(facts.entries))
-    exits[np.isin(kind, _BRANCHES) & is_entry] = rules.tail_reads
+    exits[are_among(kind, (*_TRAPS, TransferKind.ILLEGAL))] = rules.reserved
+    branching = np.flatnonzero(are_among(kind, BRANCHES))
+    onto_entry = np.isin(blocks.target[branching], list(facts.entries))
+    exits[branching[onto_entry]] = rules.tail_reads
     exits[(kind == TransferKind.JUMP) & blocks.restores] = rules.tail_reads
     return exits
 
@@ -370,7 +405,7 @@ def places_without_code(cfg: ControlFlowGraph) -> Placed:
 
 def _places(
     graphs: PackedGraphs,
-    chosen: Numbers,  # Routines that follow each other
+    chosen: Numbers,  # Ascending
     sizes: Numbers,
     given: Mapping[str, npt.NDArray[Any]],
     not_before: Iterable[int],
@@ -479,10 +514,7 @@ def _call(
     """Call a function of the kernel with arrays by the names of its parameters."""
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     arrays = [_plain(scratch[name] if name in scratch else given[name]) for name in names]
-    if compiled.native(function) is None:
-        function(*(each.data for each in arrays))  # whose elements are Python's own
-    else:
-        compiled.call(function, *arrays)
+    compiled.run(function, *arrays)
 
 
 def _plain(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

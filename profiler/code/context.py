@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 
 import numpy as np
@@ -10,9 +10,11 @@ from msgspec import Struct
 
 from simprof.profiler.code.application_registers import carried_registers
 from simprof.profiler.code.blocks import (
+    BRANCHES,
     CodeFacts,
     Placed,
     ProgramBlocks,
+    are_among,
     code_facts,
     places_without_code,
     program_blocks,
@@ -31,7 +33,7 @@ from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.liveness import Liveness, handed_over
 from simprof.profiler.code.registers import abi, least_used, mask
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.recovery.idioms import is_prologue
+from simprof.profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import RegisterUse
 from simprof.simulator.binary.program import MachineKind
@@ -245,15 +247,16 @@ class RoutineContext:
 class ProgramContexts:
     """The contexts of a program's routines, each made when first asked for."""
 
-    def __init__(self, recovered: ProgramGraphs) -> None:
-        self._recovered = recovered
+    def __init__(self, recovered: ProgramGraphs, chosen: Sequence[int] | None = None) -> None:
+        # chosen: Routines that will be asked for, ascending; None: nobody knows.
+        self._recovered, self._chosen = recovered, chosen
         self._known: dict[int, RoutineContext] = {}
 
     @cached_property
     def blocks(self) -> ProgramBlocks:
         """The code of the program's blocks."""
         recovered, rules = self._recovered, abi(self._recovered.program.is64, self.carried)
-        program = program_blocks(self._words, recovered, rules)
+        program = program_blocks(self._words, recovered, rules, self._chosen)
         return handed_over(program, recovered.routines, self._only_branched_to())
 
     @cached_property
@@ -274,26 +277,28 @@ class ProgramContexts:
         code = self._recovered.code
         return code_facts(code.words, code.place, code.transfers, self._conventional_entries())
 
-    def _only_branched_to(self) -> Iterator[int]:
-        """Yield the routines that begin with no `save` and to which only branches lead."""
+    def _only_branched_to(self) -> list[int]:
+        """Return the routines that begin with no `save` and to which only branches lead."""
         code = self._recovered.code
-        kinds, targets = code.transfers.kind, code.transfers.target
-        calls = set(targets[kinds == TransferKind.CALL].tolist())
-        branches = np.isin(kinds, (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS))
-        others = set(targets[branches].tolist()) - calls
-        for number, address in enumerate(self._recovered.arrays.addresses.tolist()):
-            if address in others and not is_prologue(code.lists.words, code.index(address)):
-                yield number
+        kinds, is_one = code.transfers.kind, np.zeros(len(code.words) + 1, np.bool_)
+        is_one[code.targets[are_among(kinds, BRANCHES)]] = True
+        is_one[code.targets[kinds == TransferKind.CALL]] = False
+        is_one[-1] = False  # what is not in the code
+        first = code.place.indices(self._recovered.arrays.addresses)
+        is_prologue = code.words[first] & PROLOGUE_MASK == PROLOGUE
+        return np.flatnonzero(is_one[first] & ~is_prologue).tolist()
 
     def _conventional_entries(self) -> frozenset[int]:
         # Others were found where branches lead. They may be parts of one routine of assembly
         # without symbols, which hand each other registers that the calling convention does not
         # name.
-        code, program = self._recovered.code, self._recovered.program
-        calls = code.transfers.target[code.transfers.kind == TransferKind.CALL]
-        sure = {symbol.address for symbol in program.symbols if symbol.is_function}
-        sure.update(calls.tolist())
-        return frozenset(sure.intersection(self._recovered.arrays.addresses.tolist()))
+        code, addresses = self._recovered.code, self._recovered.arrays.addresses
+        is_called = np.zeros(len(code.words) + 1, np.bool_)
+        is_called[code.targets[code.transfers.kind == TransferKind.CALL]] = True
+        is_called[-1] = False  # what is not in the code
+        named = {each.address for each in self._recovered.program.symbols if each.is_function}
+        called = addresses[is_called[code.place.indices(addresses)]]
+        return frozenset(named.intersection(addresses.tolist())).union(called.tolist())
 
     def of(self, routine: int) -> RoutineContext:
         """Return the context of routine number `routine`."""

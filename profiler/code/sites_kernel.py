@@ -463,6 +463,17 @@ def _onward(
 
 
 @compiled.kernel
+def first_flags(starts: Longs, stops: Longs, flags: Bytes, found: Longs) -> int:
+    """Find the first index from each of `starts` on at which `flags` are set, before `stops`."""
+    for number in range(len(starts)):
+        at = starts[number]
+        while at < stops[number] and not flags[at]:
+            at += 1
+        found[number] = at
+    return 0
+
+
+@compiled.kernel
 def access(
     watched: Longs, begins: Longs, stops: Longs, demanded: Longs, writes: Longs,
     read_first: Bytes, kept: Bytes, written_last: Bytes,

@@ -24,13 +24,14 @@ import numpy as np
 from msgspec import Struct, field
 
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.effects_kernel import effects
 from simprof.profiler.code.frames import FRAME_PATH_SLOTS, FRAME_SLOTS, FrameState, Slot, slots
 from simprof.profiler.code.registers import LOCAL_ORDER, mask, members
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
 from simprof.simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
-from simprof.simulator.isa.effects import ALL, LOCALS, Window, effects
+from simprof.simulator.isa.effects import ALL, LOCALS, Window
 
 R = Register
 

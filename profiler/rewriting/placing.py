@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from simprof.profiler.code.codegen import Emission, Piece, PieceKind
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.effects_kernel import effects
 from simprof.profiler.code.frames import FRAME_SLOTS
 from simprof.profiler.code.places import find_place
 from simprof.profiler.code.writer import OTHER_COPY
@@ -25,7 +26,6 @@ from simprof.profiler.rewriting.draft import CopyDraft, NotRewritableError, entr
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register, fits_simm13
 from simprof.simulator.isa.decode import simm13
-from simprof.simulator.isa.effects import effects
 
 
 def named_by(words: Sequence[int]) -> int:

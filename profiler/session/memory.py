@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,12 +87,18 @@ class BinaryMemory:
             depth_first(first)
             self.contexts(self._ahead).of(0).places_of(first)
 
-    def contexts(self, recovered: ProgramGraphs) -> ProgramContexts:
-        """Return what code generation knows of the routines of some graphs."""
+    def contexts(
+        self, recovered: ProgramGraphs, chosen: Iterable[int] | None = None
+    ) -> ProgramContexts:
+        """Return what code generation knows of the routines of some graphs.
+
+        `chosen`: Those that will be asked for; None: nobody knows.
+        """
         from simprof.profiler.code.context import ProgramContexts  # not where all prices are known
 
         if self._contexts is None or self._contexts[0] is not recovered:
-            self._contexts = recovered, ProgramContexts(recovered)
+            numbers = None if chosen is None else sorted(chosen)
+            self._contexts = recovered, ProgramContexts(recovered, numbers)
         return self._contexts[1]
 
     def forget(self, routine: int) -> None:

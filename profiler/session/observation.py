@@ -110,7 +110,7 @@ class Observation(Struct, frozen=True, dict=True):
     @property
     def contexts(self) -> ProgramContexts:
         """What code generation knows of the routines."""
-        return self.memory.contexts(self.recovered)
+        return self.memory.contexts(self.recovered, self.events)
 
     @cached_property
     def names(self) -> RoutineNames:

@@ -290,6 +290,19 @@ def call(function: Callable[..., int], *arguments: Any) -> int:
     return _State.natives[function](words.buffer_info()[0])
 
 
+def run(function: Callable[..., int], *arguments: Any) -> int:
+    """Call a kernel: as machine code where that is, else in Python, with Python's own numbers."""
+    if native(function) is None:
+        return function(*map(_plain, arguments))
+    return call(function, *arguments)
+
+
+def _plain(argument: Any) -> Any:
+    if isinstance(argument, tuple):
+        return cast(Any, type(argument))(*map(_plain, argument))
+    return argument if isinstance(argument, int) else argument.data
+
+
 def _words(argument: Any) -> Iterator[int]:
     if isinstance(argument, int):
         yield from (argument, 0, 0)

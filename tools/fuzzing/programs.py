@@ -44,9 +44,9 @@ def read_code(data: bytes, where: Path) -> Hashable:
     """Decode words: transfers, effects and texts, as code of both widths."""
     import numpy as np
 
+    from simprof.profiler.code.effects_kernel import effects
     from simprof.simulator.isa.decode import decode_transfers
     from simprof.simulator.isa.disassembly import disassemble
-    from simprof.simulator.isa.effects import effects
 
     words = np.frombuffer(data[: len(data) & ~3], ">u4").astype(np.uint32)
     if not len(words):

@@ -8,8 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from simprof.profiler.code.effects_kernel import effects
 from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.effects import ALL, CC, FCC, FCC0, ICC, XCC, Window, Y, effects
+from simprof.simulator.isa.effects import ALL, CC, FCC, FCC0, ICC, XCC, Window, Y
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 
 R = Register
@@ -184,6 +185,7 @@ def test_every_named_write_is_needed() -> None:
         (0xC10A0000, bits(R.O0), FCC0),  # ld [%o0], %fsr
         (0xC30A0000, bits(R.O0), FCC),  # ldx [%o0], %fsr
         (0xC12A0000, bits(R.O0) | FCC, 0),  # st %fsr, [%o0]
+        (0xC3E22002, bits(R.O0, R.G1, R.G2), bits(R.G1)),  # casa [%o0] %asi, %g2, %g1
         (0x83408000, CC, bits(R.G1)),  # rd %ccr, %g1
         (0x85806000, bits(R.G1), CC),  # wr %g1, 0, %ccr
         (0x8143E00F, 0, 0),  # membar
