@@ -21,7 +21,7 @@ the program's graphs, as far as the profile's selection takes them, with counts 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from simprof.profiler.exports.formats import ExportSource
 from simprof.profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind, VertexName
-from simprof.profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
+from simprof.profiler.profiles.lines import MEANINGS, InlinedCounts, Placing, SourceCounts
 from simprof.profiler.profiles.profile import (
     BlockCount,
     EdgeCount,
@@ -249,6 +249,21 @@ def _selected(measurement: RunMeasurement, recovered: ProgramGraphs) -> Selected
         return None if selection.is_all else SelectedRoutines(recovered, selection)
     except UsageError:  # what a run found of code without a name is in no graph
         return None
+
+
+def placing_notes(source: ExportSource) -> tuple[str, ...]:
+    """Say how many lines have counts that are not their own alone: most formats have no room."""
+    lines = [line for file in coverage(source) for line in file.lines.values() if line.count]
+    found = Counter(line.placing for line in lines)
+    words = [word for word in MEANINGS if found[word] and word is not Placing.JUMPS]
+    if not words:
+        return ()
+    said = ", ".join(f"{found[word]:,} {word}" for word in words)
+    return (
+        f"{sum(found[word] for word in words):,} of {len(lines):,} executed lines are optimised "
+        f"code, whose counts need not be the source's ({said}): `simprof show PROFILE "
+        "source` marks them",
+    )
 
 
 def never_entered(cfg: ControlFlowGraph, recovered: ProgramGraphs, name: str) -> RoutineProfile:

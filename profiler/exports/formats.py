@@ -6,19 +6,18 @@ imported when their format is written.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from simprof.profiler.profiles import tables
-from simprof.profiler.profiles.lines import MEANINGS, Placing
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.profiles.program_files import SourceFiles, find_program
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
@@ -121,9 +120,13 @@ class ExportFormat(Struct, frozen=True):
     @property
     def writer(self) -> Writer:
         """The function that writes it."""
-        module, _, function = self.place.partition(":")
-        writer: Writer = getattr(import_module(f"simprof.profiler.exports.{module}"), function)
+        writer: Writer = _function(self.place)
         return writer
+
+
+def _function(place: str) -> Any:
+    module, _, function = place.partition(":")
+    return getattr(import_module(f"simprof.profiler.exports.{module}"), function)
 
 
 _COVERAGE = frozenset({FormatNeed.PROGRAM, FormatNeed.LINES})
@@ -269,29 +272,13 @@ def _check_table(form: ExportFormat, source: ExportSource) -> None:
 def notes(form: ExportFormat, source: ExportSource) -> tuple[str, ...]:
     """Return what the reader of a file must know, one sentence each."""
     if FormatNeed.LINES in form.needs:
-        return _placing_notes(source)
+        said: tuple[str, ...] = _function("coverage:placing_notes")(source)
+        return said
     if not form.by_address or any(True for _ in source.program.lines.stretches()):
         return ()
     return (
         f"{source.program.path} has no line information (compile it with -g): counts are by "
         "address only",
-    )
-
-
-def _placing_notes(source: ExportSource) -> tuple[str, ...]:
-    """Say how many lines have counts that are not their own alone: most formats have no room."""
-    from simprof.profiler.exports.coverage import coverage
-
-    lines = [line for file in coverage(source) for line in file.lines.values() if line.count]
-    found = Counter(line.placing for line in lines)
-    words = [word for word in MEANINGS if found[word] and word is not Placing.JUMPS]
-    if not words:
-        return ()
-    said = ", ".join(f"{found[word]:,} {word}" for word in words)
-    return (
-        f"{sum(found[word] for word in words):,} of {len(lines):,} executed lines are optimised "
-        f"code, whose counts need not be the source's ({said}): `simprof show PROFILE "
-        "source` marks them",
     )
 
 
