@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from simprof.profiler.engine import kernels
-from simprof.profiler.engine.memory import EdgeOperations, EngineMemory, HashWork, Operation
+from simprof.profiler.engine import kernels, walk_kernel
+from simprof.profiler.engine.memory import EngineMemory, HashWork, Operation
 from simprof.profiler.engine.products import (
     Products,
     RoutineProduct,
@@ -94,14 +94,13 @@ class Lowering:
             contexts.attach(self.memory, self.products)
         self._planners = planners
         self._graphs = graphs
-        self.first_edge = first_edge
         self._first_edges = first_edge.data
         self._weights = weights
-        # Each routine that has been lowered, with its operations by edge of the program
-        self.lowered: list[tuple[int, EdgeOperations]] = []
-        self._lowered_at: dict[int, int] = {}  # Routine -> its place among these
-        self._by_edge: dict[int, tuple[Operation, ...]] = {}
-        self._unpacked: set[int] = set()  # Routines whose operations are in `_by_edge`
+        # Where the walk kernel looks: by edge, the place of its operations in `pool`, and how many
+        # these are; -1 where its routine has not been lowered yet.
+        self.lists = np.full(int(first_edge[-1]), -1, np.int64)
+        self.pool = np.zeros(kernels.OPERATION << 10, np.int64)
+        self._pooled = 0  # words of it that are in use
         self._tables: dict[tuple[int, int], int] = {}
         self._own_tables: set[int] = set()
 
@@ -112,26 +111,20 @@ class Lowering:
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge` for all schemes together."""
-        known = self._by_edge.get(edge)
-        if known is not None or self.is_idle:
-            return known or ()
-        routine = self.lower_at(edge)
-        if routine not in self._unpacked:
-            self._unpacked.add(routine)
-            self._by_edge |= self._operations_of(routine).by_edge()
-        return self._by_edge.get(edge, ())
+        if self.is_idle:
+            return ()
+        self.lower_at(edge)
+        place, count = divmod(int(self.lists[edge]), 1 << walk_kernel.COUNT_BITS)
+        rows = self.pool.reshape(-1, kernels.OPERATION)[place : place + count]
+        return tuple([(code, a, b) for code, a, b in rows.tolist()])
 
-    def lower_at(self, edge: int) -> int:
-        """Lower the routine that an edge is in, once; return its number."""
-        routine = bisect_right(self._first_edges, edge) - 1
-        if routine not in self._lowered_at:
-            operations = self._lower(routine)
-            self._lowered_at[routine] = len(self.lowered)
-            self.lowered.append((routine, operations))
-        return routine
-
-    def _operations_of(self, routine: int) -> EdgeOperations:
-        return self.lowered[self._lowered_at[routine]][1]
+    def lower_at(self, edge: int) -> None:
+        """Lower the routine that an edge is in, once."""
+        if self.lists[edge] < 0:
+            routine = bisect_right(self._first_edges, edge) - 1
+            first, last = self._first_edges[routine : routine + 2]
+            self.lists[first:last] = 0
+            self._lower(routine, first)
 
     def tables(self) -> dict[int, tuple[int, int]]:
         """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
@@ -150,20 +143,29 @@ class Lowering:
         plans = ((slot, plan_of(routine)) for slot, plan_of in enumerate(self._planners))
         return {slot: plan for slot, plan in plans if plan is not None and plan.counts_paths}
 
-    def _lower(self, routine: int) -> EdgeOperations:
+    def _lower(self, routine: int, first_edge: int) -> None:
         counting = self._plans(routine)
         if not counting and self.contexts is None:
-            return EdgeOperations.of({})
+            return
         product = self._product(routine, counting)
         product.tables = {slot: self._table(routine, slot, plan) for slot, plan in counting.items()}
         start = self.products.add(routine, product)
-        edges, counts, words = self._made(routine, product)
+        by_edge = self._made(routine, product)
+        operations = [operation for each in by_edge.values() for operation in each]
+        words = np.array(operations, np.int64).reshape(-1, kernels.OPERATION)
         words[words[:, 0] & _CODE == kernels.BEGIN, 2] = start
-        return EdgeOperations(edges + int(self.first_edge[routine]), counts, words)
+        while self._pooled + words.size > len(self.pool):
+            self.pool = np.concatenate((self.pool, np.zeros_like(self.pool)))
+        self.pool[self._pooled : self._pooled + words.size] = words.ravel()
+        place = self._pooled // kernels.OPERATION
+        for edge, each in by_edge.items():
+            self.lists[first_edge + edge] = place << walk_kernel.COUNT_BITS | len(each)
+            place += len(each)
+        self._pooled += words.size
 
-    def _made(self, routine: int, product: RoutineProduct) -> EdgeOperations:
+    def _made(self, routine: int, product: RoutineProduct) -> dict[int, tuple[Operation, ...]]:
         """Return the operations of a routine's own edges, which begin in no state yet."""
-        by_edge, players = dict(product.segmentation.steps), product.players
+        by_edge, players = product.segmentation.steps, product.players
         hashing = [(table, players[slot]) for slot, table in product.tables.items() if table >= 0]
         fixed: dict[int, list[Operation]] = {}
         for table, player in hashing:
@@ -182,7 +184,7 @@ class Lowering:
             # A guard's flag belongs to the segment that its edge begins, or else to that it ends.
             ordered = (*steps, *guards) if begins else (*guards, *steps)
             by_edge[edge] = (*first, *fixed.get(edge, ()), *ordered)
-        return EdgeOperations.of(by_edge)
+        return by_edge
 
     def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:
         """Return the segments of a routine, and its schemes."""

@@ -6,8 +6,7 @@ their addresses are published in the clock, whose own address never changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,30 +29,7 @@ _SEGMENTS = 1 << 14
 # Words at the start of `segments` that states without successors share: they stay 0.
 _NO_SEGMENTS = kernels.SUCCESSOR
 _LARGEST_TABLE = 1 << 12  # Places of a segment state's table; more segments are spilled
-_WORDS = kernels.OPERATION
 _SPARSEST_TABLE = 16  # Places a segment that such a table may grow to
-
-
-class EdgeOperations(NamedTuple):
-    """The operations of some edges, in arrays of int64."""
-
-    edges: Array  # (n,): their numbers
-    counts: Array  # (n,): how many operations each of them has
-    words: Array  # (m, 3): these, one edge's behind another's
-
-    @staticmethod
-    def of(by_edge: Mapping[int, Sequence[Operation]]) -> EdgeOperations:
-        """Return operations by edge."""
-        edges = np.fromiter(by_edge, np.int64, len(by_edge))
-        counts = np.fromiter(map(len, by_edge.values()), np.int64, len(by_edge))
-        words = [word for each in by_edge.values() for operation in each for word in operation]
-        return EdgeOperations(edges, counts, np.array(words, np.int64).reshape(-1, _WORDS))
-
-    def by_edge(self) -> dict[int, tuple[Operation, ...]]:
-        """Return what `of` takes."""
-        rows = iter(map(tuple, self.words.tolist()))
-        pairs = zip(self.edges.tolist(), self.counts.tolist(), strict=True)
-        return {edge: tuple(islice(rows, count)) for edge, count in pairs}
 
 
 class HashWork(NamedTuple):

@@ -54,7 +54,6 @@ class NativeWalk:
         self._memory, self._lowering, self._index = memory, lowering, index
         self._words = np.zeros(walk_kernel.WORDS, np.int64)
         self._arrays: dict[int, Any] = {}
-        self._followed = self._pooled = 0
         self._give_code()
         self._give_graphs()
         self._give_operations()
@@ -130,9 +129,9 @@ class NativeWalk:
             (walk_kernel.FILLS, kernels.CAN_RESTORE),
         ):
             self._words[word] = memory.add_operations([(kernels.WINDOW, which, 0)])
-        self._give(walk_kernel.POOL, np.zeros(kernels.OPERATION << 10, np.int64))
+        self.follow()
         if not self._lowering.is_idle:
-            self._give(walk_kernel.LISTS, np.full(index.edge_count, -1, np.int64))
+            self._give(walk_kernel.LISTS, self._lowering.lists)
         if self._lowering.contexts is not None:
             self._give(walk_kernel.SITES, _sites(index))
 
@@ -193,20 +192,9 @@ class NativeWalk:
         self._give(word, np.concatenate((array, np.zeros_like(array))))
 
     def follow(self) -> None:
-        """Take the operations of routines that have been lowered since this was last called."""
-        lowered = self._lowering.lowered
-        for routine, (edges, counts, words) in lowered[self._followed :]:
-            start, end = self._pooled, self._pooled + words.size
-            while end > len(self._arrays[walk_kernel.POOL]):
-                self._double(walk_kernel.POOL)
-            self._arrays[walk_kernel.POOL][start:end] = words.ravel()
-            lists = self._arrays[walk_kernel.LISTS]
-            first, last = self._index.first_edge[routine : routine + 2].tolist()
-            lists[first:last] = 0
-            places = start // kernels.OPERATION + np.cumsum(counts) - counts
-            lists[edges] = places << walk_kernel.COUNT_BITS | counts
-            self._pooled = end
-        self._followed = len(lowered)
+        """Find the operations of all routines that have been lowered."""
+        if self._arrays.get(walk_kernel.POOL) is not self._lowering.pool:
+            self._give(walk_kernel.POOL, self._lowering.pool)
 
     # States
 
