@@ -190,14 +190,6 @@ class EngineMemory:
         array[at + kernels.COUNT_OF] += 1
         return int(array[at + kernels.NEXT]), int(array[at + kernels.ACTION])
 
-    def successor_count(self, state: int, key: int, spilled: dict[tuple[int, int], int]) -> int:
-        """How often `state` was followed by `key`; `spilled` are the counts of spilled ones."""
-        rows, first = self._rows, state // 8
-        for at in (first, first + kernels.SUCCESSOR):
-            if rows[at + kernels.KEY] == key:
-                return rows[at + kernels.COUNT_OF]
-        return spilled[state, key]
-
     def successor_counts(self, states: Array, keys: Array) -> Array:
         """How often states were followed by keys, one by one: int64."""
         rows = self.state.rows.reshape(-1, kernels.SUCCESSOR)

@@ -25,7 +25,7 @@ from simprof.profiler.engine.segments import (
     PathState,
     Player,
     Segmentation,
-    Stretch,
+    SegmentEffect,
     Totals,
     acting_turns,
 )
@@ -105,7 +105,7 @@ class _Transition(NamedTuple):
     routine: int
     source: int  # number of the state
     key: int  # of the segment
-    stretches: tuple[int, ...]  # of each player, the index among its stretches
+    effects: tuple[int, ...]  # of each player, the index among its effects
 
 
 # Segments that a history holds. A scheme that acts on each turn of a self-loop has as many as there
@@ -146,11 +146,11 @@ class Products:
         return self._number(SegmentState(routine, (0,) * len(product.players)))
 
     def _hashed(
-        self, product: RoutineProduct, number: int, stretch: Stretch
+        self, product: RoutineProduct, number: int, effect: SegmentEffect
     ) -> list[tuple[int, int]]:
         """Return the operations that count in a player's hash table when a segment ends."""
         table, key_of = product.tables.get(number, -1), self._memory.hash_key
-        return [hash_operation(table, count, key_of(count.counter)) for count in stretch.at_end]
+        return [hash_operation(table, count, key_of(count.counter)) for count in effect.at_end]
 
     def _number(self, state: SegmentState) -> int:
         number = self._numbers.get(state)
@@ -172,18 +172,18 @@ class Products:
         if state is None or product is None or not edges:
             self.lost += 1
             return False
-        stretches, after, operations = [], [], []
+        effects, after, operations = [], [], []
         passed = (False, False)
         if self._note is not None:
             operations.append(self._note(len(self._taken), state.routine, edges))
         for (own, player), before in zip(product.players.items(), state.players, strict=True):
             if product.guarded:
                 passed = product.passed(own, key)
-            place = player.stretch(before, key, edges, passed)
-            stretches.append(place)
+            place = player.effect(before, key, edges, passed)
+            effects.append(place)
             after.append(player.follows[place])
-            if player.stretches[place].at_end:
-                operations += self._hashed(product, own, player.stretches[place])
+            if player.effects[place].at_end:
+                operations += self._hashed(product, own, player.effects[place])
         history: tuple[int, ...] = ()
         if self.keeps_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
@@ -194,7 +194,7 @@ class Products:
         target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(operations)))
         self._memory.insert_segment(number, successor)
-        self._taken.append(_Transition(state.routine, number, key, tuple(stretches)))
+        self._taken.append(_Transition(state.routine, number, key, tuple(effects)))
         return True
 
     def _list(self, operations: tuple[tuple[int, int], ...]) -> int:
@@ -217,15 +217,15 @@ class Products:
         """How many transitions there are; they have numbers from 0."""
         return len(self._taken)
 
-    def transition(self, number: int) -> tuple[int, tuple[int, ...], dict[int, Stretch]]:
+    def transition(self, number: int) -> tuple[int, tuple[int, ...], dict[int, SegmentEffect]]:
         """Return a transition's routine, its edges, and what each scheme does, by slot."""
         routine, _, key, places = self._taken[number]
         product = self._routines[routine]
-        stretches = {
-            slot: player.stretches[place]
+        effects = {
+            slot: player.effects[place]
             for (slot, player), place in zip(product.players.items(), places, strict=True)
         }
-        return routine, product.edges(key), stretches
+        return routine, product.edges(key), effects
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
@@ -257,23 +257,23 @@ class Products:
         """(routine, slot) -> what the transitions taken have counted."""
         # `times`: how often each was taken, by its number; None: as often as in the whole run.
         times = self._times() if times is None else times
-        by_routine: dict[int, list[list[int]]] = {}  # of each player, of each of its stretches
+        by_routine: dict[int, list[list[int]]] = {}  # of each player, of each of its effects
         for taken, count in zip(self._taken, times, strict=True):
             counts = by_routine.get(taken.routine)
             if counts is None:
                 players = self._routines[taken.routine].players.values()
-                counts = [[0] * len(player.stretches) for player in players]
+                counts = [[0] * len(player.effects) for player in players]
                 by_routine[taken.routine] = counts
-            for of_player, place in zip(counts, taken.stretches, strict=True):
+            for of_player, place in zip(counts, taken.effects, strict=True):
                 of_player[place] += count
         totals = {}
         for routine, counts in by_routine.items():
             by_slot = self._routines[routine].players.items()
             for (slot, player), of_player in zip(by_slot, counts, strict=True):
                 total = totals[routine, slot] = Totals()
-                for stretch, count in zip(player.stretches, of_player, strict=True):
+                for effect, count in zip(player.effects, of_player, strict=True):
                     if count:
-                        total.add(stretch, count)
+                        total.add(effect, count)
         return totals
 
     def _times(self) -> list[int]:
@@ -284,7 +284,7 @@ class Products:
 
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int
-    ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
+    ) -> dict[int, tuple[SegmentEffect, UnfinishedPath]]:
         """Execute the plans along segments that activations have begun and not finished."""
         # Returned for each scheme, by its slot: what its plan did along those edges, and the path
         # that its registers then stood for. Empty where the routine is not profiled, or was entered
@@ -297,18 +297,18 @@ class Products:
         # `number`: The state of the automaton in which their last segment began.
         # `count`: How many activations there are with all of this in common.
         try:
-            _, stretches = self.begun(routine, block, register, number)
+            _, effects = self.begun(routine, block, register, number)
         except ValueError:
             self.lost += count
             return {}
         return {
-            slot: (stretch, UnfinishedPath(block, *stretch.after, count))
-            for slot, stretch in stretches.items()
+            slot: (effect, UnfinishedPath(block, *effect.after, count))
+            for slot, effect in effects.items()
         }
 
     def begun(
         self, routine: int, block: int, register: int, number: int
-    ) -> tuple[tuple[int, ...], dict[int, Stretch]]:
+    ) -> tuple[tuple[int, ...], dict[int, SegmentEffect]]:
         """Return the edges of a segment that was begun, and what each scheme did along them."""
         # Raises `ValueError` if there is no such segment.
         # Parameters are those of `finish`, and so are the cases in which there are none.
@@ -380,22 +380,22 @@ class SegmentReplay:
                 edges = self._product.edges(segment.key)
                 ends = self._product.ends_anyway(edges[-1])
                 before = self._behind(vertex, self._edges(segment.history))
-                stretch = self._player.execute(before, edges, ends=ends)
-                self.totals.add(stretch, segment.count)
+                effect = self._player.execute(before, edges, ends=ends)
+                self.totals.add(effect, segment.count)
                 target = self._cfg.edges[edges[-1]].target
                 if not ends or target == self._cfg.exit:
                     continue
                 if target not in self._states:
-                    self._states[target] = stretch.after
+                    self._states[target] = effect.after
                     work.append(target)
-                elif self._states[target] != stretch.after:
+                elif self._states[target] != effect.after:
                     return False
         return not self._by_start
 
     def _behind(self, vertex: int, edges: Sequence[int]) -> PathState:
         return self._player.execute(self._states[vertex], edges, ends=False).after
 
-    def unfinished(self, history: Sequence[int], register: int, block: int) -> Stretch | None:
+    def unfinished(self, history: Sequence[int], register: int, block: int) -> SegmentEffect | None:
         """Return what an activation did in the segment that it left unfinished in `block`."""
         # None where no segment begins where that one did.
         edges = self._product.segmentation.decode_prefix(register, block)

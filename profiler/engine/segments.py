@@ -7,8 +7,8 @@ its edges, the one that ended it included, so that whatever actions a scheme has
 executed for all executions of the segment at once (`products`).
 
 What a plan does along a segment depends on its path registers at the segment's start alone, so it
-is executed in Python once for each pair of these that occurs (`Stretch`), and its counters are sums
-(`Totals`).
+is executed in Python once for each pair of these that occurs (`SegmentEffect`), and its counters
+are sums (`Totals`).
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ Passed = tuple[bool, bool]
 PathState = tuple[tuple[int, ...], int | None]
 
 
-class Stretch(NamedTuple):
+class SegmentEffect(NamedTuple):
     """What a scheme does along a segment from one of its states."""
 
     after: PathState  # The state behind it
@@ -183,13 +183,13 @@ class Totals(Struct):
     taken: Counter[TakenPart] = field(default_factory=Counter)
     hashed_increments: int = 0
 
-    def add(self, stretch: Stretch, times: int) -> None:
-        """Count `stretch` `times` times."""
-        for counter, _ in stretch.counted:
+    def add(self, effect: SegmentEffect, times: int) -> None:
+        """Count `effect` `times` times."""
+        for counter, _ in effect.counted:
             self.paths[counter] += times
-        for part in stretch.taken:
+        for part in effect.taken:
             self.taken[part] += times
-        self.hashed_increments += stretch.hashed_increments * times
+        self.hashed_increments += effect.hashed_increments * times
 
 
 def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
@@ -211,13 +211,13 @@ class Player:
 
     def __init__(self, cfg: ControlFlowGraph, plan: InstrumentationPlan) -> None:
         self.plan = plan
-        self.stretches: list[Stretch] = []
+        self.effects: list[SegmentEffect] = []
         self.follows: list[int] = []  # Of each of them, the number of the state behind it
         self.states: list[PathState] = []  # By number
         self._numbers: dict[PathState, int] = {}
         self.start = self.states[self._number((plan.initial, None))]
         self._cfg = cfg
-        # A state's number and a segment's key in one integer -> the index among `stretches`
+        # A state's number and a segment's key in one integer -> the index among `effects`
         self._known: dict[int, int] = {}
         self._dead: dict[int, bool] = {}  # By vertex: see `_reads_ahead`
         # Edges whose counts in a table are among those at the end of a segment
@@ -245,15 +245,15 @@ class Player:
         """Return the edges that must end segments for the sake of the plan."""
         return acting_turns(self._cfg, self.plan) | self._hashing() | self.plan.guards.keys()
 
-    def stretch(
+    def effect(
         self, state: int, key: int, edges: Sequence[int], passed: Passed = (False, False)
     ) -> int:
-        """Index in `stretches` of what segment `key`, which has these edges, does from a state."""
+        """Index in `effects` of what segment `key`, which has these edges, does from a state."""
         known = self._known.get(state << 64 | key)
         if known is None:
-            known = self._known[state << 64 | key] = len(self.stretches)
+            known = self._known[state << 64 | key] = len(self.effects)
             made = self.execute(self.states[state], edges, ends=True, passed=passed)
-            self.stretches.append(made)
+            self.effects.append(made)
             self.follows.append(self._numbers[made.after])
         return known
 
@@ -264,7 +264,7 @@ class Player:
         *,
         ends: bool,
         passed: Passed = (False, False),
-    ) -> Stretch:
+    ) -> SegmentEffect:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         plan, actions, entries = self.plan, self.plan.actions, self.plan.uncounted_entries
         execution = Execution(list(state[0]), state[1], is_duplicated=plan.is_duplicated)
@@ -288,7 +288,7 @@ class Player:
             if ends and registers != self.start[0] and self._is_dead(block):
                 registers = self.start[0]
         counted, is_hashed = tuple(execution.counted), plan.table is CounterTable.HASH
-        return Stretch(
+        return SegmentEffect(
             # one object for all that end in the same state: there are as many as all else together
             after=self.states[self._number((registers, last))],
             counted=counted,

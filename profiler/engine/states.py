@@ -216,11 +216,9 @@ class RunCounts(Struct, eq=False, dict=True):
 
     def transition_counts(self) -> list[tuple[Transition, int]]:
         """Every transition that Python has found, with its count."""
-        memory, spilled = self.memory, self.memory.spilled_counts()
-        return [
-            (transition, memory.successor_count(transition.source, transition.key, spilled))
-            for transition in self.transitions
-        ]
+        ends = [(transition.source, transition.key) for transition in self.transitions]
+        counts = self.memory.successor_counts(*np.array(ends, np.int64).reshape(-1, 2).T)
+        return list(zip(self.transitions, counts.tolist(), strict=True))
 
     def generated_entries(self) -> int:
         """How often control came from the program's file to generated code, returns left out."""

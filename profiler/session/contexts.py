@@ -25,7 +25,7 @@ from msgspec import Struct
 from simprof.profiler.code.pricing import RoutineCost, block_costs, part_cost
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.products import Products
-from simprof.profiler.engine.segments import Stretch
+from simprof.profiler.engine.segments import SegmentEffect
 from simprof.profiler.engine.stacks import EarlyEnd
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.graphs.cfg import ControlFlowGraph
@@ -144,7 +144,7 @@ def _cross(
 
 def _begun(
     products: Products, index: GraphIndex, end: EarlyEnd
-) -> tuple[int, tuple[int, ...], dict[int, Stretch]]:
+) -> tuple[int, tuple[int, ...], dict[int, SegmentEffect]]:
     """Return the routine that ended early, with the edges crossed and what schemes did on them."""
     routine = index.routine(end.block)
     block = end.block - int(index.first_block[routine])
@@ -156,7 +156,7 @@ class _Happening(Struct, frozen=True):
 
     edges: tuple[int, ...]  # By id in the routine
     # What each scheme that counts paths did along them, by its slot
-    stretches: Mapping[int, Stretch]
+    effects: Mapping[int, SegmentEffect]
     # contexts, times: Where, and how often.
     contexts: Array
     times: Array
@@ -276,14 +276,14 @@ def _happenings(
     order = counts.transitions[np.argsort(counts.transitions[:, 1], kind="stable")]
     numbers, starts = np.unique(order[:, 1], return_index=True)
     for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=False):
-        routine, edges, stretches = products.transition(number)
-        found[routine].append(_Happening(edges, stretches, rows[:, 0], rows[:, 2]))
+        routine, edges, effects = products.transition(number)
+        found[routine].append(_Happening(edges, effects, rows[:, 0], rows[:, 2]))
     by_end: dict[EarlyEnd, list[tuple[int, int]]] = defaultdict(list)
     for (context, end), times in counts.ends.items():
         by_end[end].append((context, times))
     for end, where in by_end.items():
-        routine, edges, stretches = _begun(products, index, end)
-        happening = _Happening(edges, stretches, *np.array(where, np.int64).T)
+        routine, edges, effects = _begun(products, index, end)
+        happening = _Happening(edges, effects, *np.array(where, np.int64).T)
         found[routine].append(happening)
     return found
 
@@ -308,5 +308,5 @@ def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int
         snippet = code.snippets.get(edge)
         total += 0 if snippet is None else snippet.cost
         total += at_blocks.get(cfg.edges[edge].target, 0)
-    stretch = None if slot is None else each.stretches.get(slot)
-    return total + sum(part_cost(code, part) for part in (() if stretch is None else stretch.taken))
+    effect = None if slot is None else each.effects.get(slot)
+    return total + sum(part_cost(code, part) for part in (() if effect is None else effect.taken))

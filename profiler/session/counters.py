@@ -183,9 +183,9 @@ class Counters:
     def _finish(self, products: Products, routine: int, end: UnfinishedSegment) -> None:
         """Count what each scheme did in segments that were left unfinished."""
         by_slot = products.finish(routine, end.block, end.register, end.segments, end.count)
-        for slot, (stretch, path) in by_slot.items():
+        for slot, (effect, path) in by_slot.items():
             paths = self._paths.setdefault((routine, slot), _PathTotals())
-            paths.totals.add(stretch, end.count)
+            paths.totals.add(effect, end.count)
             paths.unfinished[path.block, path.registers, path.last] += end.count
 
     def replay(self, schemes: Sequence[SchemeRun]) -> dict[Setting, set[int]]:
@@ -261,11 +261,11 @@ def _replayed(
     paths = _PathTotals(replay.totals)
     for end in events.ends:
         history = products.history(end.segments)
-        stretch = replay.unfinished(history, end.register, end.block)
-        if stretch is None:
+        effect = replay.unfinished(history, end.register, end.block)
+        if effect is None:
             return None
-        paths.totals.add(stretch, end.count)
-        paths.unfinished[end.block, *stretch.after] += end.count
+        paths.totals.add(effect, end.count)
+        paths.unfinished[end.block, *effect.after] += end.count
     return paths
 
 

@@ -67,18 +67,18 @@ def test_an_unfinished_segment_keeps_its_registers() -> None:
 def test_the_last_count_is_kept_where_it_may_be_taken_back() -> None:
     for region, last in ((frozenset({A}), 1), (frozenset({D}), None)):
         player = player_of(plan_of(counted_region=region))
-        stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-        assert stretch.after == ((2,), last)
+        effect = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
+        assert effect.after == ((2,), last)
 
 
 def test_hashed_counts_are_made_when_their_segment_ends() -> None:
     player = player_of(plan_of(table=CounterTable.HASH))
-    stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert stretch.at_end == (PathIncrement(1, True),)
-    assert stretch.hashed_increments == 1
+    effect = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
+    assert effect.at_end == (PathIncrement(1, True),)
+    assert effect.hashed_increments == 1
     array = player_of(plan_of())
-    stretch = array.execute(array.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert (stretch.at_end, stretch.hashed_increments) == ((), 0)
+    effect = array.execute(array.start, [ENTER, *OVER_C, BACK], ends=True)
+    assert (effect.at_end, effect.hashed_increments) == ((), 0)
 
 
 def test_cold_paths_are_counted_without_the_table() -> None:
@@ -89,9 +89,9 @@ def test_cold_paths_are_counted_without_the_table() -> None:
         LEAVE: (CountHotPath(0, True),),
     }
     player = player_of(plan_of(actions, CounterTable.HASH))
-    stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert [count.counter for count in stretch.counted] == [-1]
-    assert (stretch.at_end, stretch.hashed_increments) == ((), 0)
+    effect = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
+    assert [count.counter for count in effect.counted] == [-1]
+    assert (effect.at_end, effect.hashed_increments) == ((), 0)
 
 
 def test_fixed_counts_are_those_that_need_no_register() -> None:
@@ -122,15 +122,15 @@ def test_a_register_that_an_addition_comes_to_is_kept() -> None:
 def test_the_same_segment_from_the_same_state_is_executed_once() -> None:
     player = player_of(plan_of())
     edges = [ENTER, *OVER_B, BACK]
-    assert player.stretch(0, 3, edges) == player.stretch(0, 3, edges) == 0
+    assert player.effect(0, 3, edges) == player.effect(0, 3, edges) == 0
     assert player.states[0] is player.start
     (behind,) = player.follows
-    assert player.states[behind] == player.stretches[0].after == ((2,), None)
-    assert player.stretch(behind, 3, edges) == 1
-    assert len(player.stretches) == 2
+    assert player.states[behind] == player.effects[0].after == ((2,), None)
+    assert player.effect(behind, 3, edges) == 1
+    assert len(player.effects) == 2
 
 
-def test_totals_multiply_what_a_stretch_counts() -> None:
+def test_totals_multiply_what_an_effect_counts() -> None:
     player = player_of(plan_of(table=CounterTable.HASH))
     totals = Totals()
     totals.add(player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True), 5)

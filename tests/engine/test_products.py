@@ -83,10 +83,10 @@ def test_an_unfinished_activation_is_read_from_its_register() -> None:
     """Two activations stopped in D: they had come over C behind the back edge, so r = 3."""
     run = Run(plan_of())
     register, number = run.walk(ENTER, *OVER_B, BACK, *OVER_C)
-    ((slot, (stretch, unfinished)),) = run.products.finish(0, D, register, number, 2).items()
+    ((slot, (effect, unfinished)),) = run.products.finish(0, D, register, number, 2).items()
     assert slot == 0
     assert unfinished == UnfinishedPath(D, (3,), None, 2)
-    assert stretch.counted == ()
+    assert effect.counted == ()
 
 
 def test_what_is_unfinished_in_another_routine_is_none_of_ours() -> None:
