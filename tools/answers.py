@@ -7,14 +7,16 @@
                                     say which values differ; the exit status is 1 if one does
 
 Recorded are `compare` and `run`: of the fixtures for V9 in every mode, of those for V8+ and V8, of
-the suites' committed programs and of those of the suite `real` in two modes. COMMAND is the other
-version's `simprof`, in an environment of its own.
+the suites' committed programs and of those of the suite `real` in two modes. And `table`: every
+table of the suites `micro` and `wcet`, cell by cell, but for those of seconds (`--only tables`; the
+versions in them are left out by `--but engine --but cost_model --but caption`). COMMAND is
+the other version's `simprof`, in an environment of its own.
 
 All must be equal to the last digit but for what stands under a `--but` KEY, which may be given more
 than once: versions, say.
 
 Steps -> functions
-    what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`
+    what to run                  `fixture_jobs`, `suite_jobs`, `program_jobs`, `table_jobs`
     run it, keep the result      `record`
     compare                      `flat`, `differences`
 """
@@ -34,6 +36,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from simprof.profiler.experiments.tables.results import tables
+from simprof.profiler.experiments.tables.table import Form
 from tools.benchmarks import programs
 from tools.benchmarks.rows import ROOT
 
@@ -45,7 +49,7 @@ MODES = (
 FEW = ("pp", "tpp")
 SHOWN = 5
 """Differences that are printed of one result."""
-SECONDS = 900
+SECONDS = 3600
 
 Flat = dict[str, Any]
 """Path of a value in a JSON document, as `routines[3].name`, and the value."""
@@ -102,6 +106,18 @@ def program_jobs() -> Iterator[Job]:
         yield from in_modes(job, FEW)
 
 
+def table_jobs() -> Iterator[Job]:
+    """Yield what makes the tables of suites that need no compiler, on their smaller input."""
+    names = (
+        name
+        for name, spec in tables().items()
+        if not any(column.form is Form.SECONDS for column in spec.columns)
+    )
+    command = ("table", *names, "--input", "train", "--no-progress")
+    for suite in ("micro", "wcet"):
+        yield Job(f"tables.{suite}", command, ("--suite", suite), (), ROOT)
+
+
 def record(jobs: Sequence[Job], directory: Path, simprof: str) -> list[str]:
     """Run jobs, two at a time, and keep their results; return the names of those without one."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -111,7 +127,10 @@ def record(jobs: Sequence[Job], directory: Path, simprof: str) -> list[str]:
         if file.exists():
             return True
         given = ("--stdin", str(job.stdin)) if job.stdin else ()
-        command = (simprof, *job.command, "--json", str(file), *job.options, *given, *job.program)
+        written = (
+            ("--json", "-o", str(file)) if job.command[0] == "table" else ("--json", str(file))
+        )
+        command = (simprof, *job.command, *written, *job.options, *given, *job.program)
         done = subprocess.run(
             command, cwd=job.directory, capture_output=True, timeout=SECONDS, check=False
         )
@@ -150,7 +169,7 @@ def differences(before: Flat, after: Flat, left_out: Sequence[str] = ()) -> list
 def compare(before: Path, after: Path, left_out: Sequence[str] = ()) -> int:
     """Print what differs between two directories of results; return how many results do."""
     names = sorted({file.name for each in (before, after) for file in each.glob("*.json")})
-    differing = 0
+    differing = values = 0
     for name in names:
         files = [directory / name for directory in (before, after)]
         if not all(file.exists() for file in files):
@@ -159,12 +178,13 @@ def compare(before: Path, after: Path, left_out: Sequence[str] = ()) -> int:
             continue
         was, now = (flat(json.loads(file.read_text())) for file in files)
         found = differences(was, now, left_out)
+        values += len(was)
         differing += bool(found)
         for line in found[:SHOWN]:
             print(f"{name}: {line}")
         if len(found) > SHOWN:
             print(f"{name}: {len(found) - SHOWN} more")
-    print(f"{len(names)} results, {differing} differ")
+    print(f"{len(names)} results of {values:,} values, {differing} differ")
     return differing
 
 
@@ -182,7 +202,7 @@ def main(arguments: Sequence[str]) -> int:
     comparing.add_argument("--but", action="append", default=[])
     given = parser.parse_args(arguments)
     if given.action == "record":
-        jobs = chain(fixture_jobs(), suite_jobs(), program_jobs())
+        jobs = chain(fixture_jobs(), suite_jobs(), program_jobs(), table_jobs())
         wanted = [job for job in jobs if given.only in job.name]
         bad = record(wanted, given.directory, given.simprof)
         print(f"{len(wanted) - len(bad)} results in {given.directory}; {len(bad)} have none: {bad}")

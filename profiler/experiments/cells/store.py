@@ -21,7 +21,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import astuple, replace
 
 from simprof.profiler.experiments.cells.cells import (
@@ -178,14 +177,6 @@ def default_store_path() -> Path:
     return own_cache_directory() / f"cells-{VERSION}.sqlite"
 
 
-class StoredBenchmark(Struct, frozen=True):
-    """A benchmark of which a store has results; `group` is "INT", "FP" or ""."""
-
-    suite: str
-    name: str
-    group: str
-
-
 class Store:
     """An open results file; a context manager.
 
@@ -274,13 +265,16 @@ class Store:
         )
         return tuple({row[:3]: RunFiles(*row) for row in map(self._texts, rows)}.values())
 
-    def benchmarks(self) -> tuple[StoredBenchmark, ...]:
-        """Return the benchmarks that rows of the latest versions are of, in their suites' order."""
+    def benchmarks(self) -> tuple[tuple[str, str, str], ...]:
+        """Return suite, name and group of the benchmarks that rows of the latest versions are of.
+
+        They come in their suites' order. A group is "INT", "FP" or "".
+        """
         rows = self._of_latest(
             "suite, benchmark, category",
             "GROUP BY suite, benchmark ORDER BY suite, min(position), benchmark",
         )
-        return tuple(StoredBenchmark(*row) for row in map(self._texts, rows))
+        return tuple(map(self._texts, rows))
 
     def _of_latest(
         self, columns: str, rest: str, values: tuple[str | None, ...] = ()

@@ -231,24 +231,20 @@ def _command(
         words += ["--from", chosen["results"].name]
     if chosen["suite"] is not None or chosen["results"] is None:
         words += ["--suite", chosen["suite"] or "micro"]
-    for pattern in chosen["only"]:
-        words += ["--benchmark", pattern]
-    if chosen["input_"] != "ref":
-        words += ["--input", chosen["input_"]]
-    if chosen["build"] != BUILDS["64"]:
-        words += ["--build", chosen["build"]]
-    if chosen["blocks"] != "folded":
-        words += ["--blocks", chosen["blocks"]]
-    for pattern in chosen["executed"]:
-        words += ["--executed", pattern]
-    if chosen["predicted"]:
-        words.append("--predicted")
-    for pattern in chosen["exclude"]:
-        words += ["--exclude", pattern]
-    if chosen["user_only"]:
-        words.append("--user-only")
-    if form is not None:
-        words.append(f"--{form}")
+    given = {
+        **{"--benchmark": chosen["only"], "--input": chosen["input_"], "--build": chosen["build"]},
+        **{"--blocks": chosen["blocks"], "--executed": chosen["executed"]},
+        **{"--predicted": chosen["predicted"], "--exclude": chosen["exclude"]},
+        **{"--user-only": chosen["user_only"], f"--{form}": form is not None},
+    }
+    usual = {"--input": "ref", "--build": BUILDS["64"], "--blocks": BLOCKS[0]}
+    for option, value in given.items():
+        if isinstance(value, tuple):
+            words += (word for each in value for word in (option, each))
+        elif value is True:
+            words.append(option)
+        elif value and value != usual[option]:
+            words += [option, value]
     return shlex.join(words)
 
 

@@ -134,7 +134,7 @@ def stored_tables(
     """
     with Store(path, create=False) as store:
         known = store.benchmarks()
-        name = _only_suite(path, suite, tuple(dict.fromkeys(each.suite for each in known)))
+        name = _only_suite(path, suite, tuple(dict.fromkeys(suite for suite, _, _ in known)))
         results, files = store.cells(name), store.files(name)
         made = store.latest() or versions()
     if not name:
@@ -147,9 +147,9 @@ def stored_tables(
         stands_for = {each.name: each.stands_for for each in described.benchmarks}
     programs = _matching(
         [
-            SuiteMember(each.name, each.group, stands_for.get(each.name, ""))
-            for each in known
-            if each.suite == name
+            SuiteMember(benchmark, group, stands_for.get(benchmark, ""))
+            for of, benchmark, group in known
+            if of == name
         ],
         only,
     )
