@@ -70,7 +70,8 @@ class RoutineContext:
         # program's arguments where a caller keeps words for its callee.
         has_caller: bool = True,
         carried: int = 0,  # Registers that the program keeps values in across calls (`Abi.carried`)
-        stolen: int = 0,  # Registers that `RegisterUse.STOLEN` takes from the program
+        # Says which registers `RegisterUse.STOLEN` takes from the program
+        find_stolen: Callable[[], int] = int,
         spilled: int = 0,  # Those of them whose values the routine keeps elsewhere (`stolen`)
         behind_slots: frozenset[
             int
@@ -80,7 +81,7 @@ class RoutineContext:
         self.use = use
         self._freed = freed
         self.has_caller = has_caller
-        self.stolen = stolen
+        self._find_stolen = find_stolen
         self.spilled = spilled
         self.behind_slots = behind_slots
         self.machine = machine
@@ -92,7 +93,7 @@ class RoutineContext:
         # What snippets may use at sites, as far as that is known (`writer`)
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
         self.running_into: dict[int, tuple[int, ...] | None] = {}  # See `places.running_into`
-        self._sites: dict[tuple[int, FrameState], Site] = {}
+        self._sites: dict[tuple[int, int, int], Site] = {}
         self._in_blocks: dict[int, tuple[Site, ...]] = {}
         self._others: dict[RegisterUse, RoutineContext] = {use: self}
 
@@ -118,7 +119,7 @@ class RoutineContext:
             use,
             self.has_caller,
             self.abi.carried,
-            self.stolen,
+            lambda: self.stolen,
             spilled,
             behind_slots,
         )
@@ -135,6 +136,11 @@ class RoutineContext:
             self.abi.carried,
             freed=freed,
         )
+
+    @cached_property
+    def stolen(self) -> int:
+        """Registers that `RegisterUse.STOLEN` takes from the program."""
+        return self._find_stolen()
 
     @cached_property
     def _withheld(self) -> int:
@@ -158,7 +164,10 @@ class RoutineContext:
             assert self.analysis is not None
             live = self.analysis.liveness.live_in_block(block)
             states = self.analysis.frames.in_block(block)
-            known = self._in_blocks[block] = tuple(map(self._site, live, states))
+            points = zip(live, states, strict=True)
+            known = self._in_blocks[block] = tuple(
+                self._site(each, *state) for each, state in points
+            )
         return known
 
     def places_of(self, cfg: ControlFlowGraph) -> Placed:
@@ -174,7 +183,7 @@ class RoutineContext:
 
     def places(self, cfg: ControlFlowGraph, edges: Iterable[int]) -> dict[int, EdgePlace]:
         """Return where the code of some edges goes (`places`)."""
-        where, on, blocks, positions, *points, _ = self.places_of(cfg)
+        where, on, blocks, positions, live, depth, lowered, _ = self.places_of(cfg)
         known, has_code, site = self._places, self.analysis is not None, self.free_site
         found = {}
         for edge in edges:
@@ -182,14 +191,12 @@ class RoutineContext:
             place = known.get(last)
             if place is None:
                 if has_code:
-                    live, depth, lowered = (each[last] for each in points)
-                    site = self._site(live, FrameState(depth, lowered))
+                    site = self._site(live[last], depth[last], lowered[last])
                 block: int | None = blocks[last]
                 position: int | None = positions[last]
                 if block == -1:
                     block = position = None
-                place = EdgePlace(_WHERE[where[last]], last, block, position, site)
-                known[last] = place
+                place = known[last] = EdgePlace(_WHERE[where[last]], last, block, position, site)
             found[edge] = place
         return found
 
@@ -202,14 +209,18 @@ class RoutineContext:
     @cached_property
     def free_site(self) -> Site:
         """A point where every register is free."""
-        return self._site(0, FrameState(1, 0))
+        return self._site(0, 1, 0)
 
-    def _site(self, live: int, state: FrameState) -> Site:
-        site = self._sites.get((live, state))
+    def _site(self, live: int, depth: int, lowered: int) -> Site:
+        point = live, depth, lowered
+        site = self._sites.get(point)
         if site is None:
-            spilled = self.spilled | (self._freed if state.depth else 0)
+            state, spilled = (
+                FrameState(depth, lowered),
+                self.spilled | (self._freed if depth else 0),
+            )
             kept = live & ~spilled | self.abi.reserved | self._withheld
-            site = self._sites[live, state] = Site(kept, state, self.slots_at(state))
+            site = self._sites[point] = Site(kept, state, self.slots_at(state))
         return site
 
     def slots_at(self, state: FrameState) -> tuple[Slot, ...]:
@@ -308,7 +319,7 @@ class ProgramContexts:
                 self._analysis(routine),
                 has_caller=routine not in self._on_arguments,
                 carried=self.carried,
-                stolen=self.stolen,
+                find_stolen=lambda: self.stolen,
             )
         return self._known[routine]
 
