@@ -44,7 +44,6 @@ title = "one program"
 [[benchmark]]
 name = "one"
 group = "INT"
-stands_for = "none"
 why = "a test"
 sources = ["one.c"]
 [benchmark.inputs.train]

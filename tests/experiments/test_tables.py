@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import math
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -1132,6 +1133,22 @@ def test_the_command_reads_results(
     assert status == 0 and "Claims" in out and "099.go" in out
 
 
+def test_a_folder_of_some_tables(
+    capsys: pytest.CaptureFixture[str], results: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    status, out, _ = simprof(capsys, "epp1", "--from", results, "-o", f"{made}/")
+    assert status == 1 and str(made / "index.html") in out
+    assert {path.name for path in made.glob("epp1.*")} == {
+        f"epp1.{form}" for form in ("csv", "md", "svg", "tex")
+    }
+    head, *rows, last = (made / "epp1.tex").read_text().splitlines()[1:]
+    assert re.fullmatch(r"\\begin\{tabular\}\{l[lr]+\}", head) and last == r"\end{tabular}"
+    columns = len(head.rpartition("{")[2]) - 1
+    assert all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
+    assert any(row.startswith("control &") for row in rows)
+
+
 @pytest.mark.long
 def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
@@ -1143,7 +1160,8 @@ def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path:
     plots = {path.stem for path in folder.glob("*.svg")}
     assert plots == {spec.name for spec in TABLES.values() if spec.bars} - {OF_SPEC2000}
     assert page.count("<svg ") == len(plots)
-    assert {path.stem for path in folder.glob("*.csv")} == set(made)
+    for form in ("csv", "tex", "md"):
+        assert {path.stem for path in folder.glob(f"*.{form}")} - {"results"} == set(made)
     assert len(json.loads((folder / "results.json").read_text())["tables"]) == len(made)
 
 

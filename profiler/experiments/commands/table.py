@@ -36,7 +36,7 @@ def _names() -> Iterable[str]:
 SECTIONS = {
     "Which tables": ("listed", "everything"),
     "Of what": ("suite", "only", "input_", "build", "exclude", "user_only", "results"),
-    "What to write": ("form", "output"),
+    "What to write": ("form", "named"),
     "How": ("jobs", "cache", "progress"),
 }
 
@@ -90,10 +90,13 @@ SECTIONS = {
 @click.option("--csv", "form", flag_value="csv", help="Rows, as CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="A page of Markdown.")
 @click.option("--html", "form", flag_value="html", help="A page of HTML with plots.")
-@options.output_option(
-    "FILE|DIR",
-    "Write there, not to stdout. With --all and no format: a directory that is given a page "
-    "with everything, and each table as CSV and SVG.",
+@click.option(
+    "-o",
+    "--output",
+    "named",
+    metavar="FILE|DIR/",
+    help="Write there, not to stdout. A directory, as with --all, is given without a format: a "
+    "page with everything, and each table as CSV, Markdown, LaTeX and SVG.",
 )
 @options.allow_commands_option
 @options.progress_option
@@ -102,7 +105,7 @@ def table_command(
     listed: bool,
     everything: bool,
     form: str | None,
-    output: Path | None,
+    named: str | None,
     **chosen: Any,
 ) -> int:
     """Make tables and graphs of the papers from runs of a suite's programs.
@@ -120,15 +123,15 @@ def table_command(
         streams.write(streams.STDOUT, render_names(titles, streams.width(streams.STDOUT)))
         return 0
     specs = _chosen(names, everything)
-    directory = output if everything and form is None else None
+    # A name with / at its end is a directory's, as commands that copy files take it.
+    output = None if named is None else options.possible_path(named)
+    is_directory = everything or (named or "").endswith("/") or (output and output.is_dir())
+    directory = output if is_directory and form is None else None
     if directory is not None:
         if directory.exists() and not directory.is_dir():
             hint = "name a directory, or give a format (--html, ...)"
             raise UsageError(f"{directory} is a file: {hint}")
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"{directory} cannot be made: {error.strerror}") from None
+        outputs.make_directory(directory)
     else:
         outputs.check_outputs(output, inputs=(chosen["results"], chosen["replay"]))
     report = _report(specs, everything, chosen)
@@ -272,6 +275,7 @@ def _write_directory(report: TableReport, directory: Path) -> None:
     """Write the page that shows everything, and each table by itself."""
     from simprof.profiler.experiments.reports import pages, tables
     from simprof.profiler.profiles.output import write_atomically
+    from simprof.profiler.reports.display import plural
 
     files = {
         "index.html": pages.render_tables_page(report),
@@ -280,9 +284,13 @@ def _write_directory(report: TableReport, directory: Path) -> None:
     }
     for table in report.tables:
         files[f"{table.name}.csv"] = tables.render_csv_table(table)
+        files[f"{table.name}.md"] = tables.render_markdown_table(table)
+        files[f"{table.name}.tex"] = tables.render_latex(table)
         plot = pages.render_plot(table)
         if plot is not None:
             files[f"{table.name}.svg"] = plot
     for name, text in files.items():
         write_atomically(directory / name, text.encode())
-    streams.write(streams.STDOUT, f"{directory / 'index.html'}: {len(report.tables)} tables\n")
+    streams.write(
+        streams.STDOUT, f"{directory / 'index.html'}: {plural(len(report.tables), 'table')}\n"
+    )

@@ -62,8 +62,8 @@ def cells(columns: Sequence[TableColumn], row: TableRow) -> tuple[str, ...]:
 
 # -- text -----------------------------------------------------------------------------------------
 
-# Titles of columns whose entries may be shortened in the middle.
-NAMES = frozenset({"program", "benchmark", "routine"})
+# Titles of columns whose entries may be shortened in the middle: those of C++ fill screens
+NAMES = frozenset({"routine"})
 STYLES = {
     Verdict.HOLDS: "green",
     Verdict.FAILS: "red",
@@ -338,6 +338,11 @@ def _failures_markdown(failures: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f"- **{_escaped(name)} failed**: {_escaped(error)}"
 
 
+def render_markdown_table(table: ReportTable) -> str:
+    """Return one table."""
+    return "\n\n".join(_table_markdown(table)) + "\n"
+
+
 def _table_markdown(table: ReportTable) -> Iterator[str]:
     yield f'<a id="{table.name}"></a>'
     yield f"## {table.title}"
@@ -377,3 +382,22 @@ def _escaped(text: str) -> str:
     for character in "\\|<>*_`":
         text = text.replace(character, f"\\{character}")
     return " ".join(text.split())
+
+
+# -- LaTeX ----------------------------------------------------------------------------------------
+
+_SIGNS = {each: f"\\{each}" for each in "&%$#_{}"}
+_LATEX = str.maketrans({**_SIGNS, "\\": "\\textbackslash{}", "~": "\\~{}", "^": "\\^{}"})
+
+
+def render_latex(table: ReportTable) -> str:
+    """Return one table as an environment `tabular`, which needs no package."""
+    lines = [" & ".join(each.title.translate(_LATEX) for each in table.columns) + r" \\ \hline"]
+    for row in table.made:
+        texts = (text.translate(_LATEX) for text in cells(table.columns, row))
+        if row.kind == "average":
+            texts = (rf"\textbf{{{text}}}" if text else "" for text in texts)
+        lines.append(" & ".join(texts) + r" \\")
+    aligned = "".join("r" if column.numeric else "l" for column in table.columns)
+    body = "\n".join(lines)
+    return f"% {table.title}\n\\begin{{tabular}}{{{aligned}}}\n{body}\n\\end{{tabular}}\n"

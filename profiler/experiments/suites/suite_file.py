@@ -79,8 +79,8 @@ class _Inputs(TomlTable, frozen=True):
 class _BenchmarkTable(TomlTable, frozen=True):
     name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_.+-]*$")]
     group: Group
-    stands_for: Text
     why: Text
+    stands_for: Text = "none"
     inputs: _Inputs = _Inputs()
     committed: Text | None = None
     package: Text | None = None
