@@ -112,7 +112,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return _interrupted(error.__cause__ or error)
     except BrokenPipeError:
         streams.abandon(streams.STDOUT)
-        return fail("nobody reads the output any more", FAILURE)
+        return fail("the reader of the output is gone", FAILURE)
     except MemoryError as error:
         if lack := _lack(error):
             return fail(lack, FAILURE)

@@ -383,7 +383,7 @@ class Automaton:
         place = self._places.get(address | size << 48, address)
         silence = self._thinning.silence
         if silence is not None and address in silence.behind:
-            raise EventsLostError(f"control came to {address:#x} by an unknown way")
+            raise EventsLostError(f"control came to {address:#x} by an unknown path")
         arrival, self._arrival = self._arrival, None
         self.clock[kernels.STATE] = self._states.landing(place, size)
         if arrival is not None:

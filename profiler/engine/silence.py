@@ -120,7 +120,7 @@ class Silence:
         following = self._ways.after(context)
         if following is None:
             if address in self.behind:
-                raise EventsLostError(f"control came to {address:#x} by an unknown way")
+                raise EventsLostError(f"control came to {address:#x} by an unknown path")
             return ()
         found = [
             path

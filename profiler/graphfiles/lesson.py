@@ -154,14 +154,14 @@ _NUMBERS = {
     ),
     "labels": (
         "Labels",
-        "Each way out of a block gets a string of bits (its value, as a number). The bits "
+        "Each edge out of a block gets a string of bits (its value, as a number). The bits "
         "along a path are the path's code.",
         "label",
     ),
     "witnesses": (
         "Witnesses",
         "What the trace gets when an edge is crossed. Edges without a number write nothing: "
-        "between two witnesses there is one way only.",
+        "between two witnesses there is only one path.",
         None,
     ),
 }

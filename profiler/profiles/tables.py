@@ -175,7 +175,7 @@ _address, _block = _of(ColumnKind.ADDRESS), _of(ColumnKind.BLOCK)
 
 _ROUTINE = (
     _text("routine", "its readable name (C++ demangled), behind that of its library and a colon"),
-    _text("symbol", "its name in the program's symbol table, in the same way"),
+    _text("symbol", "its name in the program's symbol table, likewise"),
     _text("module", "the library that it is in; empty: the program itself"),
     _address("routine_address", "its first instruction"),
 )
@@ -206,7 +206,7 @@ COLUMNS: Mapping[str, tuple[DataColumn, ...]] = MappingProxyType(
             _long("potential_paths", "paths that the graph has"),
             _long(
                 "numbered_paths",
-                "paths that the scheme tells apart: those left where paths were cut",
+                "paths that the scheme distinguishes: those left if paths were cut",
             ),
             _whole("iterations", "how many iterations of a loop a path spans here (k of kiter)"),
             _text(

@@ -139,7 +139,7 @@ def flow_lines(answer: Answer) -> Iterator[str]:
     flow = answer.get("definite_flow", {})
     if flow.get("blocks"):
         yield (
-            f"definite flow: edges alone tell {group_digits(flow['definite_executions'])} of "
+            f"definite flow: edges alone determine {group_digits(flow['definite_executions'])} of "
             f"{plural(flow['executions'], 'path execution')}, "
             f"{percent(flow['definite_blocks'], flow['blocks'])} of the blocks in paths"
         )

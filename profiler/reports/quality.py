@@ -169,7 +169,7 @@ def verdict_note(verdict: PairQuality) -> str:
         return ""
     weights = {
         PathFlow.UNIT: "one",
-        PathFlow.BRANCH: "as many as it passes blocks with several ways out",
+        PathFlow.BRANCH: "as many as it passes blocks with several successors",
         PathFlow.BLOCK: "as many as it has blocks",
     }
     return (

@@ -104,7 +104,7 @@ class RoutineEntries:
         has_frame = draft.frames.frame_size is not None
         has_frame = has_frame and draft.frames.before(block.id, at).depth == 1
         if not has_frame or not fits_simm13(self._word(len(self.words)).offset):
-            raise NotRewritableError("nothing tells which of its copies makes a call")
+            raise NotRewritableError("the code does not show which of its copies makes a call")
         draft.emit(self._set(self._word(len(self.words)), R.SP if draft.body else R.G0))
         draft.charge(Cause.CALLS, 1, block=block.id, address=at)
 
@@ -113,7 +113,7 @@ class RoutineEntries:
         draft, slot = self._draft, self._word(len(self.words))
         returned = f"returned.{back.id}"
         if not draft.is_inside(back.target):
-            raise NotRewritableError("nothing tells to which of its copies a call returns")
+            raise NotRewritableError("the code does not show to which of its copies a call returns")
         register = self._free(back)
         code: list[Item] = [asm.load(self._load, slot.base, slot.offset, register)]
         if draft.context.machine is MachineKind.SPARCV8:
@@ -182,7 +182,9 @@ class RoutineEntries:
         slot = self.words.get(back.id)
         if slot is None:
             if draft.codes[back.source].target in draft.program.contexts:
-                raise NotRewritableError("nothing tells whether its call of getcontext returns")
+                raise NotRewritableError(
+                    "the code does not show whether its call of getcontext returns"
+                )
             extends = draft.context.machine is MachineKind.SPARCV8PLUS
             if extends:
                 draft.emit(asm.shift("sra", result, 0, result))
@@ -439,7 +441,9 @@ def write_trap(
         if draft.word(address - 4) in CLEARS_G1:
             landings.test(onward, CONTEXT_SAVED)
         elif sum(edge.kind in ENTRIES for edge in draft.cfg.edges) > 1:
-            raise NotRewritableError("nothing tells whether its trap of getcontext has returned")
+            raise NotRewritableError(
+                "the code does not show whether its trap of getcontext has returned"
+            )
 
 
 def _test_number(draft: CopyDraft, block: Block, address: int) -> None:

@@ -419,7 +419,9 @@ class RoutineCopy(Struct):
     def redirect(self, address: int, label: str) -> None:
         """Lead from an old address to a label; NotRewritableError if it leads elsewhere already."""
         if self.redirects.setdefault(address, label) != label:
-            raise NotRewritableError(f"control comes to {address:#x} in two ways that differ")
+            raise NotRewritableError(
+                f"control comes to {address:#x} on two edges with different code"
+            )
 
 
 class OldProgram(Struct, frozen=True, dict=True):

@@ -223,8 +223,8 @@ class Jumps:
         if registers is None:
             clash = min(to for to, label in each.ways.items() if self._words.get(to) != label)
             raise NotRewritableError(
-                f"control comes to {clash:#x} in two ways that differ, and no register is free "
-                f"for a table of the jump at {address:#x}"
+                f"control comes to {clash:#x} on two edges with different code, and no register is "
+                f"free for a table of the jump at {address:#x}"
             )
         table = draft.label("table", block.id)
         start = min(each.ways) & -TABLE_ALIGNMENT
@@ -373,7 +373,7 @@ def write_jump_check(draft: CopyDraft, block: Block, address: int, targets: froz
     they lie too far apart, or V8's condition codes are live there.
     """
     # targets: Old addresses, at least one, to which it is known to lead.
-    unknown = f"nothing tells where the jump at {address:#x} leads"
+    unknown = f"the code does not show where the jump at {address:#x} leads"
     first, last = min(targets), max(targets)
     shift = ((last - first) >> 2).bit_length()
     if 1 << shift > LARGEST_TABLE:

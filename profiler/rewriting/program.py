@@ -227,7 +227,7 @@ def _unforeseen(
             if jump_at in targets:
                 unsure[jump_at] = targets[jump_at]
             else:
-                left[number] = f"nothing tells where the jump at {jump_at:#x} leads"
+                left[number] = f"the code does not show where the jump at {jump_at:#x} leads"
     return left, unsure
 
 

@@ -358,7 +358,7 @@ def warnings(
         yield f"{definition.mode}: counts are samples, not totals"
     judge = definition.judge
     if judge is not None and judge not in observation.judges:
-        yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"
+        yield f"the profiles do not determine the definite flow: mode {judge} cannot be used"
     yield from notes
     yield from _denied(observation)
     for address, reason in observation.irregular:

@@ -198,7 +198,7 @@ def _runs(
     program = memory.program
     if program.parts and request.trace is not None:
         raise UnsupportedError(
-            f"{program.path} is dynamically linked, and a trace cannot tell which form of a stub "
+            f"{program.path} is dynamically linked, and a trace does not show which form of a stub "
             "control came to: link the program statically to trace it"
         )
     digest = None if guest.stdin is None else known_sha256(guest.stdin)

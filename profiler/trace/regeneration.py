@@ -131,7 +131,7 @@ class Regenerator:
                 raise StopError(self._reason(status))
             way = self._free_way(event.block) if event.block != UNKNOWN else []
             if not way or len(way) != event.at - state[kernel.CROSSINGS]:
-                raise StopError("no way leads from here to the event that is next")
+                raise StopError("no path leads from here to the next event")
             self._cross(*way)
 
     def _walk(self) -> int:

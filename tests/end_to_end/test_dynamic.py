@@ -208,7 +208,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     done = simprof("run", "--mode=witness", f"--trace={trace}", path, at=tmp_path)
     assert done.returncode == 125 and not trace.exists()
     assert done.stderr.decode().splitlines() == [
-        f"simprof: {path} is dynamically linked, and a trace cannot tell which form of a stub "
+        f"simprof: {path} is dynamically linked, and a trace does not show which form of a stub "
         "control came to: link the program statically to trace it"
     ]
 

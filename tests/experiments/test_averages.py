@@ -106,7 +106,7 @@ def test_spearman_of_equal_numbers() -> None:
 @pytest.mark.parametrize(
     ("numbers", "words"),
     [
-        ([1, 2, 3, 4], "too few programs to tell"),
+        ([1, 2, 3, 4], "too few programs"),
         ([1, 2, 3, 4, 5, 6, 7, 8], "much alike"),
         ([8, 7, 6, 5, 4, 3, 2, 1], "the opposite order"),
         ([6, 5, 4, 3, 2, 1, 7, 8, 9, 10, 11], "alike in part"),

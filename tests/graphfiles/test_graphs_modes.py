@@ -108,7 +108,7 @@ def test_figure_1_is_told_by_edges_in_small_part() -> None:
         }  # fmt: skip
         told = {"".join(path["blocks"]): path["definite"] for path in result["paths"]}
         assert told == {"ABCDEF": 0, "ACDF": 0, "ACDEF": 40, "ABDF": 0}
-        assert "edges alone tell 40 of 270 path executions, 14.93 %" in render(result)
+        assert "edges alone determine 40 of 270 path executions, 14.93 %" in render(result)
 
 
 def test_tpp_is_judged_as_in_a_run() -> None:

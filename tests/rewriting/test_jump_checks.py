@@ -90,7 +90,7 @@ def test_a_run_shows_where_jumps_lead(
     path = compile_c(INTERPRETER, (optimisation, *FLAGS), width)
     _, (left,) = instrumented(path, tmp_path, "--mode", mode)
     assert left["routine"] == "interpret"
-    assert left["reason"].startswith("nothing tells where the jump at 0x")
+    assert left["reason"].startswith("the code does not show where the jump at 0x")
     made, nothing = instrumented(path, tmp_path, "--mode", mode, "--stdin", str(first))
     assert nothing == []
     for code in ("4", "0012101014"):

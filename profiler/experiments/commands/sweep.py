@@ -59,7 +59,7 @@ SECTIONS = {
 @options.option(
     "--settings OPTION=VALUE:...",
     "One set of options for all modes that have them: path-limit, table, layout, "
-    "registers, guide; repeatable. A mode's own options stand behind it (--mode tpp:cold=20).",
+    "registers, guide; repeatable. A mode's own options follow it (--mode tpp:cold=20).",
     multiple=True,
 )
 @options.selection_options("Profile", routine=False)

@@ -97,7 +97,7 @@ def _table_text(table: ReportTable) -> Iterator[Part]:
     for failed, error in table.failures:
         yield paragraph(f"{failed} failed: {error}", style="red")
     if not table.rows:
-        yield paragraph("no rows: no program has anything to tell here")
+        yield paragraph("no rows: no program has a value here")
     if table.likeness:
         yield BLANK
         yield paragraph(in_words(table.likeness))

@@ -234,7 +234,7 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 def _words(value: float | None, count: int) -> str:
     if count < FEWEST:
-        return "too few programs to tell"
+        return "too few programs"
     if value is None:
         return "all alike, so there is no order"
     # Without any likeness one value in twenty is beyond this: the spread is 1/sqrt(n - 1).

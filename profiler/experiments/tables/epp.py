@@ -405,7 +405,7 @@ paths_blocks | without turns: definite % of blocks | percent | \
         "It does not say how flow is weighted, nor whether turns of self-loops are among it; "
         "verdicts are by executions, with them.",
     ),
-    bars=Bars(("executions_share", "blocks"), "paths that edges tell, %"),
+    bars=Bars(("executions_share", "blocks"), "paths that edges determine, %"),
     rows=_results_with("definite_blocks"),
     originals="epp1",
 )

@@ -255,7 +255,7 @@ TRACES = TableSpec(
     "after J. R. Larus, Whole Program Paths, PLDI 1999; C. G. Nevill-Manning and I. H. Witten, "
     "SEQUITUR, 1997; B. Li, L. Wang and H. Leung, PAP, 2012",
     "Bytes of trace for each million of the program's instructions: witnesses, branch outcomes as "
-    "bits, numbers of ways into blocks (pap), symbols of paths (wpp) as they are written, as a "
+    "bits, numbers of edges into blocks (pap), symbols of paths (wpp) as they are written, as a "
     "grammar of SEQUITUR's, and compressed with zstandard. Overheads in percent of the "
     "uninstrumented run's. The grammar is written plainly: as few bits a symbol as suffice, "
     "and a word for each different path; none is made of more than 64 MiB.",

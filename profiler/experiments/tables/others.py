@@ -258,8 +258,8 @@ REWRITING_COSTS = TableSpec(
     "What rewriting a program costs, by cause",
     INSTRUMENTED,
     "The program with PP's code in it, run. Base: instructions of the original. PP: what the "
-    "scheme's code executed, in percent of base. Rewriting: what was executed besides, in percent "
-    "of base and in percent of PP's, and its parts by cause, in percent of base "
+    "scheme's code executed, in percent of base. Rewriting: what was executed in addition, in "
+    "percent of base and in percent of PP's, and its parts by cause, in percent of base "
     "(docs/INSTRUMENT.md says what each is). "
     "Alone: routines that were left alone and so count nothing; then their share of base.",
     {"pp": CellNeed(setting("pp"), kind=CellKind.EXECUTE)},
@@ -433,9 +433,9 @@ def family() -> TableSpec:
         "instructions in percent of the program's own. Inc/1000: increments of counters, by "
         "thousand of its instructions. Hashed: share of increments in hash tables. Bytes: of "
         "counters. Accuracy, coverage: of the paths, by pp in the same run (docs/PROFILES.md): 100 "
-        "where all are counted; of edge profiles, what these tell of paths. Published: overheads, "
-        "[A] known from the abstract, [S] from a text that cites it, [M] from memory, unchecked; "
-        "on other programs and machines.",
+        "where all are counted; of edge profiles, what these determine of paths. Published: "
+        "overheads, [A] known from the abstract, [S] from a text that cites it, [M] from memory, "
+        "unchecked; on other programs and machines.",
         {mode: CellNeed(setting(mode)) for mode in modes},
         (
             column("scheme | scheme | text | mode"),

@@ -173,9 +173,9 @@ TPP2 = TableSpec(
     "TPP table 2: targeted path profiling against PP (SPEC95)",
     f"{PAPER}, table 2",
     "Overhead in percent of base instructions, and attribution of definite flow (AoDF): the share "
-    "of dynamic paths, weighted by their blocks, that the profile tells rightly. TPP(i,j): edges "
-    "with less than i % of their source's flow are cold, loops entered by less than j % of their "
-    "head's executions are disconnected. TPP(0,0): obvious paths only (not in the paper).",
+    "of dynamic paths, weighted by their blocks, that the profile attributes correctly. TPP(i,j): "
+    "edges with less than i % of their source's flow are cold, loops entered by less than j % of "
+    "their head's executions are disconnected. TPP(0,0): obvious paths only (not in the paper).",
     {"pp": PP, **TPP, "t0": NO_COLD},
     (
         *columns("pp | PP % | percent | pp.overhead | executed"),

@@ -120,7 +120,7 @@ class StackReader:
         if block is None or frames[0] - _SIGNAL - 4 not in self._copies:
             raise UsageError(
                 f"a signal ended the program within a block, at {frames[0] - _SIGNAL:#x} of the "
-                "instrumented one: its profile cannot be told"
+                "instrumented one: its profile cannot be derived"
             )
         _, routine, own = block
         analysis = self._contexts.of(routine).analysis
@@ -147,7 +147,7 @@ class StackReader:
         if block == UNKNOWN:
             raise UsageError(
                 f"the program ended with a return address that is behind none of its calls "
-                f"({address:#x}), in a signal handler perhaps: its profile cannot be told"
+                f"({address:#x}), in a signal handler perhaps: its profile cannot be derived"
             )
         return block
 
@@ -210,7 +210,7 @@ class StackReader:
             name = self._recovered.routines[routine].name
             raise UsageError(
                 f"{name} has several system calls, and which of them ended the program is not "
-                "known: its profile cannot be told"
+                "known: its profile cannot be derived"
             )
         return traps
 
@@ -253,8 +253,8 @@ def read_with_ends(
 
 def _untold(cfg: ControlFlowGraph) -> UsageError:
     return UsageError(
-        f"{cfg.name} was active when the program ended, and its path counters do not tell which "
-        "way it had taken: instrument for edges (qpt2), or without this routine (--exclude)"
+        f"{cfg.name} was active when the program ended, and its path counters do not show which "
+        "path it was on: instrument for edges (qpt2), or without this routine (--exclude)"
     )
 
 

@@ -129,7 +129,7 @@ def profile_of(
         name, teller = (file.trace_name, "trace does") if writes else (file.name, "counters do")
         raise UsageError(
             f"{name}: {what}: the file is damaged, or the program left routines by longjmp or "
-            f"an exception, which its {teller} not tell: use `simprof run`"
+            f"an exception, which its {teller} not show: use `simprof run`"
         ) from None
 
 
@@ -230,7 +230,7 @@ def _read_routine(
 
 
 def _untold(routine: str, what: str) -> UsageError:
-    return UsageError(f"{routine}: its counters do not tell {what}: use another mode, such as qpt2")
+    return UsageError(f"{routine}: its counters do not show {what}: use another mode, such as qpt2")
 
 
 def _measured(

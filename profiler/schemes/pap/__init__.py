@@ -12,7 +12,7 @@ class PapOptions(s.PathOptions):
     walk_bits = s.whole_number(
         12,
         "bits of the number that a walk makes before it is written; more in routines whose blocks "
-        "have very many ways in.",
+        "have very many incoming edges.",
         least=6,
         greatest=20,
         metavar="N",
@@ -35,7 +35,7 @@ def _code() -> s.SchemeCode:
 
 PAP = s.SchemeDefinition(
     mode="pap",
-    description="a trace of all walks, from the ways into blocks (after Li, Wang and Leung 2012)",
+    description="a trace of all walks, from the edges into blocks (after Li, Wang and Leung 2012)",
     collects=s.ProfileKind.EDGES,
     plan=_plan,
     options=PapOptions,

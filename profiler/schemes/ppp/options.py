@@ -39,12 +39,10 @@ class PppOptions(s.PathOptions):
     )
     numbering = s.choice(
         ValuePlaces.TREE,
-        "the hottest way on adds 0, and values are moved off a spanning tree; each stays on its "
-        "own edge; or EPP's numbers, as tpp.",
+        "the hottest edge out of a block adds 0, and values are moved off a spanning tree; each "
+        "stays on its own edge; or EPP's numbers, as tpp.",
     )
-    tested = s.flag(
-        "tell cold paths from hot ones where they are counted, as tpp does, not for free."
-    )
+    tested = s.flag("distinguish cold paths from hot ones where they are counted, as tpp does.")
     no_pushing = s.flag(
         "move nothing past cold edges, so that no cold path is counted as a hot one."
     )

@@ -7,8 +7,8 @@ is derived here is said to be. Steps, each of which an option switches off:
 2. Cold edges: by TPP's local criterion, and by a global one, a share of all paths that the program
    executes. They are left out everywhere (`plan_ppp`).
 3. Disconnect loops, leave out obvious paths, as TPP (`tpp.reduction`, `graphs.obvious`).
-4. Number the hot paths so that the hottest way on adds 0, and move the values off a spanning tree
-   (`number_practically`). Each stays on its edge off the tree of all edges of value 0.
+4. Number the hot paths so that the hottest edge out of a block adds 0, and move the values off a
+   spanning tree (`number_practically`). Each stays on its edge off the tree of edges of value 0.
 5. Where there are too many paths for an array, double the global share and begin again at step 2:
    the self-adjusting limit (`plan_ppp`; that it doubles is an assumption).
 6. Place the code, past cold edges too, and poison for free (`PracticalGraphs`; sizes derived).

@@ -31,7 +31,9 @@ class TppOptions(s.PathOptions):
     )
     count_obvious = s.flag("count obvious paths too (determined by the edge profile).")
     no_cold_counter = s.flag("keep cold paths out of all counts, and count them nowhere.")
-    branching = s.flag("tell cold paths from hot ones by a branch, instead of a conditional move.")
+    branching = s.flag(
+        "distinguish cold paths from hot ones by a branch, instead of a conditional move."
+    )
     first = s.SchemeOption(
         0,
         "instructions at the run's beginning whose edge profile guides it; 0: all.",

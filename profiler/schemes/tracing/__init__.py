@@ -46,7 +46,11 @@ def _trace(mode: str, what: str) -> s.SchemeDefinition:
     )
 
 
-WITNESS = _trace("witness", "witnesses that tells the whole execution (Ball and Larus 1994)")
-BITS = _trace("bits", "branch outcomes that tells the whole execution (Ball and Larus 1994, 6.2)")
+WITNESS = _trace(
+    "witness", "witnesses from which the whole execution follows (Ball and Larus 1994)"
+)
+BITS = _trace(
+    "bits", "branch outcomes from which the whole execution follows (Ball and Larus 1994, 6.2)"
+)
 BYTES = _trace("bytes", "branch outcomes, a byte for each (Ball and Larus 1994, 4 and 6.2)")
 BLOCK_TRACE = _trace("block-trace", "every executed block (Ball and Larus 1994, 4)")
