@@ -118,6 +118,17 @@ def table_jobs() -> Iterator[Job]:
         yield Job(f"tables.{suite}", command, ("--suite", suite), (), ROOT)
 
 
+# By how the names of the jobs begin; those of fixtures begin with their machine's.
+JOBS = {"suite": suite_jobs, "real": program_jobs, "tables": table_jobs}
+
+
+def wanted_jobs(only: str) -> list[Job]:
+    """Return the jobs with `only` in their names; programs of other kinds are not built for it."""
+    made = JOBS.get(only.partition(".")[0])
+    jobs = chain(fixture_jobs(), *(each() for each in JOBS.values())) if made is None else made()
+    return [job for job in jobs if only in job.name]
+
+
 def record(jobs: Sequence[Job], directory: Path, simprof: str) -> list[str]:
     """Run jobs, two at a time, and keep their results; return the names of those without one."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -202,8 +213,7 @@ def main(arguments: Sequence[str]) -> int:
     comparing.add_argument("--but", action="append", default=[])
     given = parser.parse_args(arguments)
     if given.action == "record":
-        jobs = chain(fixture_jobs(), suite_jobs(), program_jobs(), table_jobs())
-        wanted = [job for job in jobs if given.only in job.name]
+        wanted = wanted_jobs(given.only)
         bad = record(wanted, given.directory, given.simprof)
         print(f"{len(wanted) - len(bad)} results in {given.directory}; {len(bad)} have none: {bad}")
         return int(bool(bad))
