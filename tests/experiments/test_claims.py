@@ -209,7 +209,7 @@ def paper_spread(name: str) -> float:
     return float(100 * (max(tpp) - min(tpp)) / pp)
 
 
-DISCONNECTING = "Precision lost by disconnecting loops of"
+DISCONNECTING = "The path length lost by disconnecting loops of"
 BOUNDARIES = [
     Boundary("epp1", "PP's overhead averages", every("pp_qpt2"), 3, "hff"),
     Boundary("epp1", "PP's overhead is higher", group("INT", "pp"), 10, "ffh"),

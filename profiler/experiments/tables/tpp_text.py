@@ -106,12 +106,12 @@ lost_l100 | lost % | percent | {_lost("l100")}
 """),
     (
         rule(
-            "Precision lost by disconnecting loops of 10 iterations on average and more is "
+            "The path length lost by disconnecting loops of 10 iterations on average and more is "
             "negligible: average path length falls by 1.5 % only.",
             "ours: mean(lost_l10) <= 5 %",
         ),
         rule(
-            "Precision lost by disconnecting loops of 100 iterations on average and more is "
+            "The path length lost by disconnecting loops of 100 iterations on average and more is "
             "imperceptible.",
             "ours: mean(lost_l100) <= 0.5 %",
         ),
