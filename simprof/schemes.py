@@ -199,17 +199,17 @@ if TYPE_CHECKING:
     from simprof.profiler.graphs.numbering import TOTAL_LIMIT as TOTAL_LIMIT
     from simprof.profiler.graphs.numbering import PathNumbering as PathNumbering
     from simprof.profiler.graphs.numbering import SuccessorOrder as SuccessorOrder
+    from simprof.profiler.graphs.numbering import bounds as bounds
     from simprof.profiler.graphs.numbering import check_samples as check_samples
     from simprof.profiler.graphs.numbering import cuts_at as cuts_at
     from simprof.profiler.graphs.numbering import find_cut_edges as find_cut_edges
+    from simprof.profiler.graphs.numbering import least_before as least_before
     from simprof.profiler.graphs.numbering import number as number
     from simprof.profiler.graphs.numbering import number_by_weight as number_by_weight
     from simprof.profiler.graphs.numbering import path_threshold as path_threshold
+    from simprof.profiler.graphs.numbering import sums_within as sums_within
     from simprof.profiler.graphs.obvious import ObviousPaths as ObviousPaths
     from simprof.profiler.graphs.obvious import find_obvious as find_obvious
-    from simprof.profiler.graphs.path_sums import bounds as bounds
-    from simprof.profiler.graphs.path_sums import least_before as least_before
-    from simprof.profiler.graphs.path_sums import sums_within as sums_within
     from simprof.profiler.graphs.paths import NumberedPaths as NumberedPaths
     from simprof.profiler.graphs.paths import PathEnd as PathEnd
     from simprof.profiler.graphs.paths import PathPiece as PathPiece
@@ -292,25 +292,25 @@ if TYPE_CHECKING:
     from simprof.profiler.request.request import OptionValue as OptionValue
     from simprof.profiler.request.request import RegisterUse as RegisterUse
     from simprof.profiler.request.request import SchemeOptions as SchemeOptions
+    from simprof.profiler.schemes.definition import EdgeOptions as EdgeOptions
     from simprof.profiler.schemes.definition import Loss as Loss
+    from simprof.profiler.schemes.definition import Options as Options
     from simprof.profiler.schemes.definition import OwnTable as OwnTable
+    from simprof.profiler.schemes.definition import PathOptions as PathOptions
     from simprof.profiler.schemes.definition import PlanOrder as PlanOrder
     from simprof.profiler.schemes.definition import ProfileKind as ProfileKind
     from simprof.profiler.schemes.definition import ReadMemory as ReadMemory
+    from simprof.profiler.schemes.definition import RegisterOptions as RegisterOptions
     from simprof.profiler.schemes.definition import SchemeCode as SchemeCode
     from simprof.profiler.schemes.definition import SchemeDefinition as SchemeDefinition
+    from simprof.profiler.schemes.definition import SchemeOption as SchemeOption
     from simprof.profiler.schemes.definition import StateScope as StateScope
     from simprof.profiler.schemes.definition import StreamBuffer as StreamBuffer
-    from simprof.profiler.schemes.options import EdgeOptions as EdgeOptions
-    from simprof.profiler.schemes.options import Options as Options
-    from simprof.profiler.schemes.options import PathOptions as PathOptions
-    from simprof.profiler.schemes.options import RegisterOptions as RegisterOptions
-    from simprof.profiler.schemes.options import SchemeOption as SchemeOption
-    from simprof.profiler.schemes.options import VertexLimitOptions as VertexLimitOptions
-    from simprof.profiler.schemes.options import choice as choice
-    from simprof.profiler.schemes.options import flag as flag
-    from simprof.profiler.schemes.options import percentage as percentage
-    from simprof.profiler.schemes.options import whole_number as whole_number
+    from simprof.profiler.schemes.definition import VertexLimitOptions as VertexLimitOptions
+    from simprof.profiler.schemes.definition import choice as choice
+    from simprof.profiler.schemes.definition import flag as flag
+    from simprof.profiler.schemes.definition import percentage as percentage
+    from simprof.profiler.schemes.definition import whole_number as whole_number
     from simprof.simulator.binary.program import MachineKind as MachineKind
     from simprof.simulator.errors import UsageError as UsageError
     from simprof.simulator.isa import assembler
@@ -351,11 +351,10 @@ _HOMES = {
         "natural_loops proper_back_edges"
     ),
     "profiler.graphs.numbering": (
-        "PATH_LIMIT PathNumbering SuccessorOrder TOTAL_LIMIT check_samples cuts_at "
-        "find_cut_edges number number_by_weight path_threshold"
+        "PATH_LIMIT PathNumbering SuccessorOrder TOTAL_LIMIT bounds check_samples cuts_at "
+        "find_cut_edges least_before number number_by_weight path_threshold sums_within"
     ),
     "profiler.graphs.obvious": "ObviousPaths find_obvious",
-    "profiler.graphs.path_sums": "bounds least_before sums_within",
     "profiler.graphs.paths": (
         "NumberedPaths PathEnd PathPiece PathRecord PathStart dag_path dag_tree number_dag "
         "number_paths path_record removed_forest truncated_dag"
@@ -384,12 +383,9 @@ _HOMES = {
     "profiler.profiles.edge_flow": "EdgeFlow",
     "profiler.request.request": "OptionValue RegisterUse SchemeOptions",
     "profiler.schemes.definition": (
-        "Loss OwnTable PlanOrder ProfileKind ReadMemory SchemeCode SchemeDefinition StateScope "
-        "StreamBuffer"
-    ),
-    "profiler.schemes.options": (
-        "EdgeOptions Options PathOptions RegisterOptions SchemeOption VertexLimitOptions choice "
-        "flag percentage whole_number"
+        "EdgeOptions Loss Options OwnTable PathOptions PlanOrder ProfileKind ReadMemory "
+        "RegisterOptions SchemeCode SchemeDefinition SchemeOption StateScope StreamBuffer "
+        "VertexLimitOptions choice flag percentage whole_number"
     ),
     "simulator.binary.program": "MachineKind",
     "simulator.errors": "UsageError",

@@ -24,7 +24,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition
+from simprof.profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
 from simprof.profiler.schemes.mode_options import (
     BEFORE_OPTION,
     ModeSetting,
@@ -33,7 +33,6 @@ from simprof.profiler.schemes.mode_options import (
     read,
     shared_options,
 )
-from simprof.profiler.schemes.options import SchemeOption
 from simprof.profiler.schemes.registry import BrokenScheme
 from simprof.simulator.errors import UsageError
 

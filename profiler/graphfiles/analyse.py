@@ -30,10 +30,10 @@ from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GraphDocument, read_file
 from simprof.profiler.graphs import flow
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import SuccessorOrder
 from simprof.profiler.graphs.paths import PathPiece
+from simprof.profiler.graphs.spanning import estimate
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.decoders import Plan, Reading, check_shape, defect_of, path_counts
 from simprof.profiler.profiles.codec import parse_json

@@ -137,3 +137,18 @@ def columns_of(cfg: ControlFlowGraph) -> RoutineColumns:
         slice(*graphs.first_edge[routine : routine + 2].tolist()),
         slice(*found.edges_at[routine : routine + 2]),
     )
+
+
+# -- Short arrays
+#
+# Numbers as arrays of the shortest kind: a tuple of them takes four to sixteen times as much.
+
+
+def compact(values: Sequence[int]) -> array[int] | tuple[int, ...]:
+    """Return numbers as an array of the shortest kind that holds them, or else as a tuple."""
+    for kind in "hiq":
+        try:
+            return array(kind, values)
+        except OverflowError:
+            continue
+    return tuple(values)

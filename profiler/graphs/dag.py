@@ -32,8 +32,7 @@ from simprof.profiler.graphs.cfg import (
     edges_by_vertex,
     remembers_recent,
 )
-from simprof.profiler.graphs.columns import RoutineColumns
-from simprof.profiler.graphs.compact import compact
+from simprof.profiler.graphs.columns import RoutineColumns, compact
 from simprof.profiler.graphs.loops import DepthFirst, survey
 from simprof.profiler.graphs.plan_calls import call
 

@@ -122,7 +122,7 @@ class SchemeOptions(Struct, frozen=True):
     table: TableChoice = TableChoice.AUTO  # How path counters are kept
     # Saved profile that guides schemes which need one; None: that of a first run, same input.
     edge_profile: Path | None = None
-    # The options that schemes declare (`schemes.options.SchemeOption`) and that were given, by
+    # The options that schemes declare (`schemes.definition.SchemeOption`) and that were given, by
     # name; the others have the defaults that are declared.
     own: tuple[tuple[str, OptionValue], ...] = ()
 

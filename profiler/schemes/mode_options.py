@@ -13,8 +13,7 @@ from simprof.profiler.profiles.profile import Option
 from simprof.profiler.request.likeness import alike, unknown
 from simprof.profiler.request.request import OptionValue, SchemeOptions, Setting
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import SchemeDefinition
-from simprof.profiler.schemes.options import SchemeOption
+from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
 from simprof.simulator.errors import UsageError
 
 # One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes

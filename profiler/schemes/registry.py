@@ -23,14 +23,17 @@ from simprof.profiler.request.request import SchemeOptions
 from simprof.profiler.schemes.bittrace import BITTRACE, FIFO
 from simprof.profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from simprof.profiler.schemes.definition import (
+    LAYOUT,
+    PLANNING,
+    Options,
     PlanOrder,
     ProfileKind,
     SchemeDefinition,
+    SchemeOption,
     StateScope,
 )
 from simprof.profiler.schemes.kblpp import KBLPP
 from simprof.profiler.schemes.kiter import KITER
-from simprof.profiler.schemes.options import LAYOUT, PLANNING, Options, SchemeOption
 from simprof.profiler.schemes.pap import PAP
 from simprof.profiler.schemes.pp import PP
 from simprof.profiler.schemes.ppp import PPP

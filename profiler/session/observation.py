@@ -39,8 +39,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import source_of
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import SchemeDefinition, plain
-from simprof.profiler.schemes.options import SchemeOption
+from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
 from simprof.profiler.session.counters import Counters, ReadCounters, RoutineEvents, collect_events
 from simprof.profiler.session.execution import ProgramExecution, Unattributed
 from simprof.profiler.session.memory import BinaryMemory

@@ -10,9 +10,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.estimates import estimate
 from simprof.profiler.graphs.paths import PathPiece
-from simprof.profiler.graphs.spanning import measured
+from simprof.profiler.graphs.spanning import estimate, measured
 from simprof.profiler.plan.decoders import Plan, RoutineGuide
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import EdgeProfile

@@ -5,7 +5,7 @@ what                    by
 ======================  ====================================================================
 graphs                  `recovery.check.validate`: against another reading of the code
 plans                   `Plan.validate`: acyclic graph, numbers, tree, increments, ...
-plans, tried out        `plan.rehearsal`: every edge crossed, the counters read back
+plans, tried out        `plan.interpret`: every edge crossed, the counters read back
 profiles                `profiles.storage.validate`: what a file would hold, read again
 traces                  `trace.regeneration`: digests of what was executed
 ======================  ====================================================================
@@ -22,8 +22,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from simprof.profiler.plan.interpret import ExecutedWalk
-from simprof.profiler.plan.rehearsal import activations, rehearse
+from simprof.profiler.plan.interpret import ExecutedWalk, activations, rehearse
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.recovery.check import validate

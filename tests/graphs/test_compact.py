@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simprof.profiler.graphs.compact import compact
+from simprof.profiler.graphs.columns import compact
 
 
 @pytest.mark.parametrize(

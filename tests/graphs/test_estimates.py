@@ -8,9 +8,14 @@ from fractions import Fraction
 import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
-from simprof.profiler.graphs.estimates import estimate, wall
 from simprof.profiler.graphs.loops import depth_first, is_reducible
-from simprof.profiler.graphs.spanning import heuristic, maximum_spanning_tree, uniform
+from simprof.profiler.graphs.spanning import (
+    estimate,
+    heuristic,
+    maximum_spanning_tree,
+    uniform,
+    wall,
+)
 from simprof.profiler.request.weights import Guess, Weights
 from tests.oracles.brute import back_edges, graph, random_graph, reachable, structural_weights
 from tests.support.figures import bl94_5, by_edge, named

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.plan.actions import CountPath
-from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.plan.rehearsal import MOST_WALKS, activations, rehearse
+from simprof.profiler.plan.interpret import MOST_WALKS, ExecutedWalk, activations, execute, rehearse
 from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.qpt.planner import VertexPlan, plan_qpt, plan_qpt2

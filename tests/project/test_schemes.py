@@ -336,7 +336,7 @@ def test_the_page_shows_what_is_printed(simprof: Simprof, tmp_path: Path) -> Non
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 
 DEFINED = """from simprof.profiler.schemes.definition import *
-from simprof.profiler.schemes.options import *
+from simprof.profiler.schemes.definition import *
 from simprof.profiler.schemes.registry import PP
 """
 BROKEN = {

@@ -59,8 +59,7 @@ from simprof.profiler.request.request import (
     Setting,
 )
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import ProfileKind
-from simprof.profiler.schemes.options import LAYOUT
+from simprof.profiler.schemes.definition import LAYOUT, ProfileKind
 from simprof.profiler.schemes.registry import PATH_PROFILER, definition, guided_by, make_plan
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation, ending

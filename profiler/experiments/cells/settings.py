@@ -26,6 +26,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import Options, SchemeOption, choice, flag
 from simprof.profiler.schemes.mode_options import (
     BEFORE_OPTION,
     checked,
@@ -35,7 +36,6 @@ from simprof.profiler.schemes.mode_options import (
     read,
     setting_text,
 )
-from simprof.profiler.schemes.options import Options, SchemeOption, choice, flag
 from simprof.simulator.errors import UsageError
 
 

@@ -11,8 +11,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import RegisterEffect
-from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.plan.rehearsal import rehearse
+from simprof.profiler.plan.interpret import ExecutedWalk, execute, rehearse
 from simprof.profiler.schemes.kiter.choice import read_choices
 from simprof.profiler.schemes.kiter.code import BeginPath, NextIteration
 from simprof.profiler.schemes.kiter.nested import NestedPlan, plan_outer

@@ -11,8 +11,7 @@ import pytest
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.dag import Dag, make_dag
 from simprof.profiler.graphs.loops import depth_first
-from simprof.profiler.graphs.numbering import number
-from simprof.profiler.graphs.path_sums import bounds, sums_within
+from simprof.profiler.graphs.numbering import bounds, number, sums_within
 from simprof.profiler.schemes.pref import planner as numbering
 from simprof.profiler.schemes.pref.planner import IntervalNumbering, number_intervals
 from tests.oracles.brute import graph, random_graph, structured_graph
