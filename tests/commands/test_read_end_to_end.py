@@ -84,7 +84,7 @@ def test_activations_that_longjmp_has_left_are_noticed(
     (line,) = done.stderr.decode().splitlines()
     assert line.endswith(
         "the file is damaged, or the program left routines by longjmp or an exception, which its "
-        "counters do not tell: use `simprof run`"
+        "counters do not show: use `simprof run`"
     )
 
 

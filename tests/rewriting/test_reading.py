@@ -93,7 +93,7 @@ def test_a_way_that_path_counters_do_not_tell(compile_c: Callable[..., Path]) ->
 @pytest.mark.toolchain
 @pytest.mark.parametrize("name", first(1, ["tpp", "kiter"]))
 def test_what_path_counters_do_not_tell(leaving: Observed, name: str) -> None:
-    with pytest.raises(UsageError, match=r"^\w+: its counters do not tell .* use another mode"):
+    with pytest.raises(UsageError, match=r"^\w+: its counters do not show .* use another mode"):
         read_profile(leaving.file(name))
 
 
