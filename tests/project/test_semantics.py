@@ -20,7 +20,7 @@ PAGE = "".join((ROOT / "docs" / name).read_text() for name in PAGES)
 NAMED = {
     word
     for span in re.findall(r"`([^`\n]+)`", PAGE)
-    for word in (span, span.rpartition(".")[2], span.partition("=")[0])
+    for word in (span, span.rpartition(".")[2], span.partition("=")[0], span.replace("-", "_"))
 }
 LOOPS = str(FIXTURES / "bin" / "v9" / "loops.elf")
 GRAPH = {
