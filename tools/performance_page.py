@@ -16,20 +16,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from simprof.simulator.errors import SimulatorError
-from tools.benchmarks import limits, programs
+from tools.benchmarks import limits, programs, tables
 from tools.benchmarks.growth import LENGTH_CONFIGURATIONS, LENGTH_PROGRAM, TEXT_CONFIGURATIONS
 from tools.benchmarks.rows import ROOT, Machine, Row, load
-from tools.benchmarks.tables import (
-    command_table,
-    detail_table,
-    engine_table,
-    event_table,
-    growth_table,
-    limit_table,
-    memory_table,
-    numba_seconds,
-    recovery_table,
-)
 
 RESULTS = ROOT / "docs" / "performance.json"
 PAGE = ROOT / "docs" / "performance.md"
@@ -129,7 +118,7 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     if rows:
         yield "## Limits\n"
         yield "What was measured beside what it should not exceed. No test depends on it.\n"
-        yield limit_table(tuple(limits.verdicts(rows, names))).markdown()
+        yield tables.limit_table(tuple(limits.verdicts(rows, names))).markdown()
     if "command" in parts:
         yield from _commands(rows, names)
     if "command" in parts:
@@ -138,20 +127,20 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     if "text" in parts:
         yield "## Over the size of programs\n"
         yield "The same programs on their short inputs, processor time in seconds.\n"
-        yield growth_table(rows, "text", TEXT_CONFIGURATIONS).markdown()
+        yield tables.growth_table(rows, "text", TEXT_CONFIGURATIONS).markdown()
     if "length" in parts:
         yield "## Over the length of runs\n"
         yield f"`{LENGTH_PROGRAM}` with more and more work, processor time in seconds.\n"
-        yield growth_table(rows, "length", LENGTH_CONFIGURATIONS).markdown()
+        yield tables.growth_table(rows, "length", LENGTH_CONFIGURATIONS).markdown()
     if "event" in parts:
         yield "## A longjmp, an exception\n"
         yield "Processor time of one, with all instructions that it executes.\n"
-        yield event_table(rows).markdown()
+        yield tables.event_table(rows).markdown()
         yield EVENT_BOUND
     if "recovery" in parts:
         yield "## Recovery\n"
         yield "The graphs of all routines of a program, processor time.\n"
-        yield recovery_table(rows).markdown()
+        yield tables.recovery_table(rows).markdown()
         yield RECOVERY_BOUND
     if "engine" in parts:
         yield "## The engine\n"
@@ -164,10 +153,10 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
             "of blocks that still raise events (nearly half in `sieve`), is the least that exact\n"
             "counts can add here; in tight loops it is most of what they add.\n"
         )
-        yield engine_table(rows).markdown()
+        yield tables.engine_table(rows).markdown()
     if "command" in parts:
         yield "## Everything about whole commands\n"
-        yield detail_table(rows).markdown()
+        yield tables.detail_table(rows).markdown()
     failed = [row for row in rows if row.outcome == "failed"]
     if failed:
         yield "## What failed\n"
@@ -183,15 +172,15 @@ def _commands(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     yield "## Whole commands, cold\n"
     yield (
         "Wall-clock time in seconds and, in parentheses, processor time.\n"
-        f"Importing numba alone takes {numba_seconds(rows)} s.\n"
+        f"Importing numba alone takes {tables.numba_seconds(rows)} s.\n"
     )
-    yield command_table(rows, names, "cold").markdown()
+    yield tables.command_table(rows, names, "cold").markdown()
     yield "## Whole commands, warm\n"
-    yield command_table(rows, names, "warm").markdown()
+    yield tables.command_table(rows, names, "warm").markdown()
     yield WARM_BOUND
     yield "## Memory\n"
     yield "At most, in megabytes, cold; of several processes together.\n"
-    yield memory_table(rows, names).markdown()
+    yield tables.memory_table(rows, names).markdown()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

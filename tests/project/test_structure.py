@@ -11,35 +11,20 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tools import structure
 from tools.one_of_each import RULES, WORLD
-from tools.structure import (
-    BEFORE,
-    FOLDERS,
-    Tree,
-    double_names,
-    drawing,
-    levels,
-    main,
-    measures,
-    module_cycles,
-    package_cycles,
-    read_tree,
-    unit_imports,
-    unused_modules,
-    upward_imports,
-)
 
 
 @cache
-def repository() -> Tree:
+def repository() -> structure.Tree:
     """Return what this repository consists of, read once."""
-    return read_tree(ROOT)
+    return structure.read_tree(ROOT)
 
 
 @cache
 def measured() -> list[tuple[str, str]]:
     """Return what is measured of this repository, once."""
-    return measures(repository())
+    return structure.measures(repository())
 
 
 LAYERS = """
@@ -80,15 +65,15 @@ def test_the_repository_has_no_cycle_and_nothing_points_up(
     monkeypatch.setattr("tools.structure.read_tree", lambda root: {ROOT: repository()}[root])
     found = measured()
     monkeypatch.setattr("tools.structure.measures", lambda tree: found)
-    assert main([]) == 0, capsys.readouterr().out
+    assert structure.main([]) == 0, capsys.readouterr().out
 
 
 def test_a_class_name_means_one_thing() -> None:
-    assert double_names(repository()) == {}
+    assert structure.double_names(repository()) == {}
 
 
 def test_every_module_is_used_by_more_than_tests() -> None:
-    assert unused_modules(repository()) == []
+    assert structure.unused_modules(repository()) == []
 
 
 @pytest.mark.parametrize("what", RULES)
@@ -114,7 +99,9 @@ def test_a_second_one_is_found(what: str, tmp_path: Path) -> None:
     # as modules of a tree that has the method by which a program is run
     world = "class World:\n    def execute(self):\n        self.machine().run()\n"
     left, right = "simprof.profiler.left.b", "simprof.profiler.right.c"
-    tree = read_tree(tree_of(tmp_path, {WORLD: world, left: SECOND[what], right: SECOND[what]}))
+    tree = structure.read_tree(
+        tree_of(tmp_path, {WORLD: world, left: SECOND[what], right: SECOND[what]})
+    )
     found = RULES[what](tree.sources, tree.imports)
     assert [each.partition(".b")[0].partition(".c")[0] for each in found] == [
         "simprof.profiler.left",
@@ -125,18 +112,18 @@ def test_a_second_one_is_found(what: str, tmp_path: Path) -> None:
 def test_a_difference_that_rests_on_another_is_none_of_its_own(tmp_path: Path) -> None:
     above = "from simprof.profiler.left import b\n" + SECOND["differences"]
     left, right = "simprof.profiler.left.b", "simprof.profiler.right.c"
-    tree = read_tree(tree_of(tmp_path, {left: SECOND["differences"], right: above}))
+    tree = structure.read_tree(tree_of(tmp_path, {left: SECOND["differences"], right: above}))
     assert RULES["differences"](tree.sources, tree.imports) == [left]
 
 
 def test_what_is_measured_stays_within_what_was_wanted() -> None:
     # Lines and modules are not compared: they are not yet as few as those wanted.
-    held = {name: value for name, value in measured() if name in BEFORE}
+    held = {name: value for name, value in measured() if name in structure.BEFORE}
     above = {"comments, share of lines"}
     assert above < held.keys()
     for name, value in held.items():
         wanted, is_ = (
-            float(each.rstrip("%").replace(",", "")) for each in (BEFORE[name][1], value)
+            float(each.rstrip("%").replace(",", "")) for each in (structure.BEFORE[name][1], value)
         )
         if not name.startswith(("lines, ", "of these", "modules, ")):
             assert is_ >= wanted if name in above else is_ <= wanted, name
@@ -149,7 +136,9 @@ def test_no_test_module_imports_another_one() -> None:
 
 
 def test_a_test_file_is_a_modules_or_says_what_it_is_about() -> None:
-    names = {path.stem for each in FOLDERS.values() for path in (ROOT / each).rglob("*.py")}
+    names = {
+        path.stem for each in structure.FOLDERS.values() for path in (ROOT / each).rglob("*.py")
+    }
     others = [
         path
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -161,13 +150,15 @@ def test_a_test_file_is_a_modules_or_says_what_it_is_about() -> None:
 
 
 def test_double_names_and_unused_modules_are_found(tmp_path: Path) -> None:
-    tree = read_tree(tree_of(tmp_path, {
+    tree = structure.read_tree(tree_of(tmp_path, {
         **SOUND,
         "simprof.profiler.right.c": "class Item: ...\n",
         "simprof.profiler.lower.e": "class Item: ...\nNAMED = 'e'\n",
     }))  # fmt: skip
-    assert double_names(tree) == {"Item": ["simprof.profiler.lower.e", "simprof.profiler.right.c"]}
-    assert unused_modules(tree) == [
+    assert structure.double_names(tree) == {
+        "Item": ["simprof.profiler.lower.e", "simprof.profiler.right.c"]
+    }
+    assert structure.unused_modules(tree) == [
         "simprof.profiler.lower.e",
         "simprof.profiler.right.c",
         "simprof.profiler.upper.a",
@@ -176,17 +167,17 @@ def test_double_names_and_unused_modules_are_found(tmp_path: Path) -> None:
 
 def test_the_drawing_is_up_to_date() -> None:
     committed = (ROOT / "docs" / "layers.dot").read_text()
-    assert committed == drawing(repository()), "run `make structure`"
+    assert committed == structure.drawing(repository()), "run `make structure`"
 
 
 def test_the_picture_is_of_the_drawing() -> None:
     picture = (ROOT / "docs" / "layers.svg").read_text()
-    for unit in unit_imports(repository()):
+    for unit in structure.unit_imports(repository()):
         assert f">{unit}</text>" in picture, "run `make structure`"
 
 
 def test_levels_count_the_longest_way_down(tmp_path: Path) -> None:
-    graph = unit_imports(read_tree(tree_of(tmp_path, SOUND)))
+    graph = structure.unit_imports(structure.read_tree(tree_of(tmp_path, SOUND)))
     assert graph == {
         "simprof.profiler.upper": {"simprof.profiler.left", "simprof.profiler.lower"},
         "simprof.profiler.left": {"simprof.profiler.lower"},
@@ -194,7 +185,7 @@ def test_levels_count_the_longest_way_down(tmp_path: Path) -> None:
         "simprof.profiler.lower": set(),
         "simprof": set(),
     }
-    assert levels(graph) == {
+    assert structure.levels(graph) == {
         "simprof.profiler.upper": 2,
         "simprof.profiler.left": 1,
         "simprof.profiler.right": 0,
@@ -204,7 +195,7 @@ def test_levels_count_the_longest_way_down(tmp_path: Path) -> None:
 
 
 def test_a_listing_of_a_sound_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--root", str(tree_of(tmp_path, SOUND))]) == 0
+    assert structure.main(["--root", str(tree_of(tmp_path, SOUND))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["simprof.profiler.upper", "2", "2", "2", "2", "0"]
     assert lines[-3:] == [
@@ -215,7 +206,7 @@ def test_a_listing_of_a_sound_tree(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_drawing_leaves_out_arrows_that_a_longer_way_implies(tmp_path: Path) -> None:
-    text = drawing(read_tree(tree_of(tmp_path, SOUND)))
+    text = structure.drawing(structure.read_tree(tree_of(tmp_path, SOUND)))
     assert '"simprof.profiler.upper" -> "simprof.profiler.left"' in text
     assert '"simprof.profiler.left" -> "simprof.profiler.lower"' in text
     assert '"simprof.profiler.upper" -> "simprof.profiler.lower"' not in text
@@ -235,11 +226,11 @@ def test_an_upward_import_is_reported_wherever_it_stands(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = tree_of(tmp_path, {**SOUND, "simprof.profiler.lower.d": text})
-    tree = read_tree(root)
-    assert upward_imports(tree, root) == [
+    tree = structure.read_tree(root)
+    assert structure.upward_imports(tree, root) == [
         "simprof.profiler.lower.d imports simprof.profiler.upper.a"
     ]
-    assert main(["--root", str(root)]) == 1
+    assert structure.main(["--root", str(root)]) == 1
     assert "simprof.profiler.lower.d imports simprof.profiler.upper.a" in capsys.readouterr().out
 
 
@@ -252,10 +243,10 @@ def test_packages_may_be_in_a_cycle_though_no_modules_are(
         "simprof.profiler.left.e": "",
     }
     sources["simprof.profiler.left.b"] = "import simprof.profiler.right.c"
-    tree = read_tree(tree_of(tmp_path, sources))
-    assert module_cycles(tree) == []
-    assert package_cycles(tree) == [["simprof.profiler.left", "simprof.profiler.right"]]
-    assert main(["--root", str(tmp_path)]) == 1
+    tree = structure.read_tree(tree_of(tmp_path, sources))
+    assert structure.module_cycles(tree) == []
+    assert structure.package_cycles(tree) == [["simprof.profiler.left", "simprof.profiler.right"]]
+    assert structure.main(["--root", str(tmp_path)]) == 1
     assert "1 import cycles between packages" in capsys.readouterr().out
 
 
@@ -265,12 +256,14 @@ def test_cycles_inside_a_package_are_seen(tmp_path: Path) -> None:
         "simprof.profiler.left.one.c": "",
         "simprof.profiler.left.two.b": "from ..one import c",
     }
-    tree = read_tree(tree_of(tmp_path, sources))
-    assert package_cycles(tree) == [["simprof.profiler.left.one", "simprof.profiler.left.two"]]
+    tree = structure.read_tree(tree_of(tmp_path, sources))
+    assert structure.package_cycles(tree) == [
+        ["simprof.profiler.left.one", "simprof.profiler.left.two"]
+    ]
 
 
 def test_neighbours_in_a_layer_do_not_point_up(tmp_path: Path) -> None:
     root = tree_of(
         tmp_path, {**SOUND, "simprof.profiler.right.c": "import simprof.profiler.left.b"}
     )
-    assert upward_imports(read_tree(root), root) == []
+    assert structure.upward_imports(structure.read_tree(root), root) == []

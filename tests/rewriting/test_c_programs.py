@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.profiler.rewriting.elsewhere.runtime import (
-    ENTRY,
-    EXIT,
-    START,
-    StartMemory,
-    original_auxiliary,
-    runtime_items,
-    spans,
-)
+from simprof.profiler.rewriting.elsewhere import runtime
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
 from simprof.simulator.binary.program import Program, Range
@@ -56,9 +48,9 @@ int main(void)
 """
 
 
-def memory_of(program: Program) -> StartMemory:
+def memory_of(program: Program) -> runtime.StartMemory:
     """Return what an instrumented program without counters needs."""
-    return StartMemory((), auxiliary=original_auxiliary(program))
+    return runtime.StartMemory((), auxiliary=runtime.original_auxiliary(program))
 
 
 def ends(program: Program) -> list[int]:
@@ -80,20 +72,22 @@ def ends(program: Program) -> list[int]:
 def instrumented(path: Path, target: Path, size: int) -> Sequence[Range]:
     """Write `path` with a start and an end, and return where these are; its code is left there."""
     program = elf.load(path)
-    items = runtime_items(program.machine, memory_of(program), HEADER)
+    items = runtime.runtime_items(program.machine, memory_of(program), HEADER)
     room = find_room(program, size)
     assert room is not None
-    code = assemble(items, room + HEADER_ROOM, {ENTRY: program.entry})
+    code = assemble(items, room + HEADER_ROOM, {runtime.ENTRY: program.entry})
     patches = {
-        address: link(asm.branch("a", EXIT, annul=True), address, code.labels).word
+        address: link(asm.branch("a", runtime.EXIT, annul=True), address, code.labels).word
         for address in ends(program)
     }
     data = (bytes(HEADER_ROOM) + code.code).ljust(size, b"\0")
     target.write_bytes(
-        extend(path.read_bytes(), program, patches, room, data, code.labels[START], code.labels)
+        extend(
+            path.read_bytes(), program, patches, room, data, code.labels[runtime.START], code.labels
+        )
     )
     target.chmod(0o755)
-    return tuple(spans(code.labels).values())
+    return tuple(runtime.spans(code.labels).values())
 
 
 def frames_in(file: bytes, is64: bool) -> int:
@@ -175,7 +169,7 @@ def test_a_position_independent_program(
     path = compile_c(POSITION_INDEPENDENT % trap, flags, width, "asm", False)
     program, target = elf.load(path), tmp_path / "extended"
     assert program.load_bias
-    assert original_auxiliary(program) == ()
+    assert runtime.original_auxiliary(program) == ()
     instrumented(path, target, 0x4000)
     output = bytearray()
     if program.is64:  # in the other width simprof loads such programs where the counters lie

@@ -10,26 +10,8 @@ import pytest
 from simprof.profiler.code.codegen import Emission
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.profiles.profile import CutBlock
+from simprof.profiler.rewriting import draft, placing
 from simprof.profiler.rewriting.calls import TrapEnding, ending_of, trap_number
-from simprof.profiler.rewriting.draft import (
-    Cause,
-    Charge,
-    charged,
-    constant,
-    displacement_kind,
-    is_short,
-    jump,
-    raw,
-    reads_pc,
-    retargeted,
-)
-from simprof.profiler.rewriting.placing import (
-    growth,
-    is_save,
-    larger_save,
-    moves_stack,
-    uses_stack_words,
-)
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import FixupKind, Instruction, Item, Label, Register, assemble
 from simprof.simulator.isa.decode import TransferKind, simm13
@@ -78,36 +60,36 @@ def test_a_retargeted_transfer_differs_in_its_displacement_alone(
     word: int, kind: FixupKind
 ) -> None:
     """The words above go 20 bytes on: to that distance again, they are themselves."""
-    assert displacement_kind(word) is kind
+    assert draft.displacement_kind(word) is kind
     transfer = TransferKind.CALL if word == CALL else TransferKind.BRANCH
-    assert linked(retargeted(word, transfer, "there"), 20) == word
-    assert linked(retargeted(word, transfer, "there"), 24) == word + 1
+    assert linked(draft.retargeted(word, transfer, "there"), 20) == word
+    assert linked(draft.retargeted(word, transfer, "there"), 24) == word + 1
 
 
 def test_what_is_always_taken_becomes_ba() -> None:
     for word, wanted in ((BA, BA), (BPA, BA), (BA_A, BA_A)):
-        new = retargeted(word, TransferKind.BRANCH_ALWAYS, "there")
+        new = draft.retargeted(word, TransferKind.BRANCH_ALWAYS, "there")
         assert linked(new, 20) == wanted
-    assert linked(jump("there"), 20) == BA_A
+    assert linked(draft.jump("there"), 20) == BA_A
 
 
 def test_which_branches_are_short() -> None:
-    assert is_short(BPNE, TransferKind.BRANCH)
-    assert is_short(BRNZ, TransferKind.BRANCH)
-    assert not is_short(BNE, TransferKind.BRANCH)
-    assert not is_short(BPA, TransferKind.BRANCH_ALWAYS)  # becomes `ba`
+    assert draft.is_short(BPNE, TransferKind.BRANCH)
+    assert draft.is_short(BRNZ, TransferKind.BRANCH)
+    assert not draft.is_short(BNE, TransferKind.BRANCH)
+    assert not draft.is_short(BPA, TransferKind.BRANCH_ALWAYS)  # becomes `ba`
 
 
 def test_reading_the_program_counter() -> None:
-    assert reads_pc(RD_PC_L7)
-    assert not reads_pc(0xAF408000)  # rd %ccr, %l7
-    assert not reads_pc(0xAE10000F)  # mov %o7, %l7
-    assert raw(RD_PC_L7).word == RD_PC_L7
+    assert draft.reads_pc(RD_PC_L7)
+    assert not draft.reads_pc(0xAF408000)  # rd %ccr, %l7
+    assert not draft.reads_pc(0xAE10000F)  # mov %o7, %l7
+    assert draft.raw(RD_PC_L7).word == RD_PC_L7
 
 
 @pytest.mark.parametrize("value", [0, 1, 0x3FF, 0x400, 0x10001234, 0xFFFFFFFF])
 def test_an_address_takes_two_instructions(value: int) -> None:
-    first, second = constant(value, R.O7)
+    first, second = draft.constant(value, R.O7)
     assert (first.word >> 25 & 31, second.word >> 25 & 31, second.word >> 14 & 31) == (15, 15, 15)
     assert (first.word & 0x3FFFFF) << 10 | second.word & 0x1FFF == value
 
@@ -145,48 +127,48 @@ def test_a_traps_number() -> None:
 
 def test_a_larger_frame_takes_one_instruction_or_two() -> None:
     save = asm.arithmetic("save", R.SP, -176, R.SP).word
-    assert is_save(save)
-    (one,) = larger_save(save, 48)
-    assert (is_save(one.word), simm13(one.word)) == (True, -224)
+    assert placing.is_save(save)
+    (one,) = placing.larger_save(save, 48)
+    assert (placing.is_save(one.word), simm13(one.word)) == (True, -224)
     most = asm.arithmetic("save", R.SP, -4096 + 48, R.SP).word
-    (exactly,) = larger_save(most, 48)
+    (exactly,) = placing.larger_save(most, 48)
     assert simm13(exactly.word) == -4096
     too_much = asm.arithmetic("save", R.SP, -4096 + 32, R.SP).word
-    two = larger_save(too_much, 48)
+    two = placing.larger_save(too_much, 48)
     assert [i.word for i in two] == [too_much, asm.arithmetic("add", R.SP, -48, R.SP).word]
     by_register = asm.arithmetic("save", R.SP, R.G1, R.SP).word
-    assert larger_save(by_register, 48)[0].word == by_register
-    assert len(larger_save(by_register, 48)) == 2
+    assert placing.larger_save(by_register, 48)[0].word == by_register
+    assert len(placing.larger_save(by_register, 48)) == 2
 
 
 def test_what_is_no_save_of_a_frame() -> None:
-    assert not is_save(asm.arithmetic("save", R.G0, R.G0, R.G0).word)
-    assert not is_save(asm.restore().word)
-    assert not is_save(asm.arithmetic("add", R.SP, -176, R.SP).word)
+    assert not placing.is_save(asm.arithmetic("save", R.G0, R.G0, R.G0).word)
+    assert not placing.is_save(asm.restore().word)
+    assert not placing.is_save(asm.arithmetic("add", R.SP, -176, R.SP).word)
 
 
 def test_what_moves_the_stack() -> None:
-    assert moves_stack(asm.arithmetic("sub", R.SP, R.G1, R.SP).word)
-    assert moves_stack(asm.mov(R.FP, R.SP).word)
-    assert not moves_stack(asm.arithmetic("add", R.SP, 64, R.O0).word)
-    assert not moves_stack(asm.arithmetic("save", R.SP, -96, R.SP).word)
-    assert not moves_stack(asm.restore().word)
-    assert not moves_stack(asm.load("ld", R.SP, 64, R.O0).word)
+    assert placing.moves_stack(asm.arithmetic("sub", R.SP, R.G1, R.SP).word)
+    assert placing.moves_stack(asm.mov(R.FP, R.SP).word)
+    assert not placing.moves_stack(asm.arithmetic("add", R.SP, 64, R.O0).word)
+    assert not placing.moves_stack(asm.arithmetic("save", R.SP, -96, R.SP).word)
+    assert not placing.moves_stack(asm.restore().word)
+    assert not placing.moves_stack(asm.load("ld", R.SP, 64, R.O0).word)
 
 
 @pytest.mark.parametrize(("is64", "first_free"), [(True, 2047 + 176), (False, 92)])
 def test_frames_grow_by_what_is_stored_for_callees(is64: bool, first_free: int) -> None:
     """Words for more than six arguments lie where snippets would keep theirs."""
     context = RoutineContext.free(is64)
-    assert growth((), context) == 256  # 28 words of snippets, 224 bytes, in blocks of 64
+    assert placing.growth((), context) == 256  # 28 words of snippets, 224 bytes, in blocks of 64
     for offset, more in ((-16, 256), (408, 640), (416, 704)):  # 224 + 416 is a multiple of 64
         word = asm.store("st", R.O0, R.SP, first_free + offset).word
-        assert growth([word], context) == more
-    assert growth([asm.store("st", R.O0, R.FP, -8).word], context) == 256
+        assert placing.growth([word], context) == more
+    assert placing.growth([asm.store("st", R.O0, R.FP, -8).word], context) == 256
 
 
 def test_code_without_loads_and_stores_uses_no_stack_words() -> None:
-    assert not uses_stack_words(Emission({}, {}, ()))
+    assert not placing.uses_stack_words(Emission({}, {}, ()))
 
 
 # --- charges
@@ -194,15 +176,18 @@ def test_code_without_loads_and_stores_uses_no_stack_words() -> None:
 
 def test_charges_are_made_for_edges_and_blocks() -> None:
     charges = [
-        Charge(Cause.ENTRIES, 1, edge=1),
-        Charge(Cause.ENTRIES, 2, block=0),
-        Charge(Cause.LINES, 3, edge=0),
-        Charge(Cause.FRAMES, 5, block=1),
+        draft.Charge(draft.Cause.ENTRIES, 1, edge=1),
+        draft.Charge(draft.Cause.ENTRIES, 2, block=0),
+        draft.Charge(draft.Cause.LINES, 3, edge=0),
+        draft.Charge(draft.Cause.FRAMES, 5, block=1),
     ]
-    found = charged(charges, edges=[10, 20], executions=[100, 0])
-    wanted = Counter({Cause.ENTRIES: 20 + 200, Cause.LINES: 30, Cause.FRAMES: 0})
-    assert cast("dict[Cause, int]", dict(found)) == dict(wanted)
-    assert Charge(Cause.DUMP, 7, block=1).times([1], [0, 4]) == 4
+    found = draft.charged(charges, edges=[10, 20], executions=[100, 0])
+    wanted = Counter({draft.Cause.ENTRIES: 20 + 200, draft.Cause.LINES: 30, draft.Cause.FRAMES: 0})
+    assert cast("dict[draft.Cause, int]", dict(found)) == dict(wanted)
+    assert draft.Charge(draft.Cause.DUMP, 7, block=1).times([1], [0, 4]) == 4
     cut = [CutBlock(block=1, executed=2, count=3), CutBlock(block=0, executed=0, count=9)]
-    reached = [Charge(Cause.DUMP, 7, block=1, at=at).times([1], [9, 4], cut) for at in (-1, 1, 2)]
+    reached = [
+        draft.Charge(draft.Cause.DUMP, 7, block=1, at=at).times([1], [9, 4], cut)
+        for at in (-1, 1, 2)
+    ]
     assert reached == [4, 4, 1]

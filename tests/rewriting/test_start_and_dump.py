@@ -12,15 +12,7 @@ import pytest
 from simprof.profiler.code.layout import RUNTIME_DATA
 from simprof.profiler.rewriting.elsewhere.counter_file import FileRegion, RegionKind
 from simprof.profiler.rewriting.elsewhere.runtime import StartMemory, Stream
-from simprof.profiler.schemes.tracing.code import (
-    POSITION,
-    STREAM,
-    TRACE_BUFFER,
-    TRACE_END,
-    TRACE_SIZE,
-    flush_instructions,
-    flush_name,
-)
+from simprof.profiler.schemes.tracing import code
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register
@@ -32,8 +24,8 @@ from tests.support.turns import turns
 from tests.support.width import Width
 
 R = Register
-STREAMS = {"bytes": Stream(STREAM, packed=False), "bits": Stream(STREAM, packed=True)}
-POSITION_WORD = FileRegion(RegionKind.ARRAY, TRACE_END + POSITION, 4)
+STREAMS = {"bytes": Stream(code.STREAM, packed=False), "bits": Stream(code.STREAM, packed=True)}
+POSITION_WORD = FileRegion(RegionKind.ARRAY, code.TRACE_END + code.POSITION, 4)
 ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_OUT=not")
 ROOM = 0xC00  # Bytes of the stack's words on their way to the file
 LONGEST_NAME = 4000  # Bytes
@@ -75,15 +67,15 @@ def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_
 def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> None:
     """The buffer begins empty; what the program has put into it is written at the end."""
     tokens = b"tokens of the trace."
-    memory = StartMemory((), ((TRACE_BUFFER, tokens),), (POSITION_WORD,), STREAMS[kind])
+    memory = StartMemory((), ((code.TRACE_BUFFER, tokens),), (POSITION_WORD,), STREAMS[kind])
     more = [
-        asm.sethi(TRACE_END, R.G2),
-        asm.load("ld", R.G2, POSITION, R.G3),
+        asm.sethi(code.TRACE_END, R.G2),
+        asm.load("ld", R.G2, code.POSITION, R.G3),
         asm.arithmetic("add", R.G3, units, R.G3),
-        asm.store("st", R.G3, R.G2, POSITION),
+        asm.store("st", R.G3, R.G2, code.POSITION),
     ]
     extended = Extended(machine, memory, tmp_path, 3, more)
-    position = struct.pack(">i", units - TRACE_SIZE * (8 if kind == "bits" else 1))
+    position = struct.pack(">i", units - code.TRACE_SIZE * (8 if kind == "bits" else 1))
     written = tokens[: units if kind == "bytes" else (units + 7) // 8]
     for run in (extended.here, extended.under_qemu):
         plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
@@ -97,13 +89,13 @@ def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path: Path) -> None:
     """Under qemu-user a 64-bit system call leaves icc as it was: only xcc tells of an error."""
-    memory = StartMemory((), ((TRACE_BUFFER, b"tokens.."),), (), STREAMS[kind])
+    memory = StartMemory((), ((code.TRACE_BUFFER, b"tokens.."),), (), STREAMS[kind])
     more = [
-        asm.sethi(TRACE_END, R.G2),
-        asm.store("st", R.G0, R.G2, POSITION),
+        asm.sethi(code.TRACE_END, R.G2),
+        asm.store("st", R.G0, R.G2, code.POSITION),
         asm.mov(-1, R.G3),
         asm.arithmetic("addcc", R.G3, R.G3, R.G0),
-        asm.call(flush_name(kind == "bits")),
+        asm.call(code.flush_name(kind == "bits")),
         asm.nop(),
         asm.mov(STATUS, R.O0),
         asm.mov(1, R.G1),
@@ -111,8 +103,8 @@ def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path
     extended = Extended(machine, memory, tmp_path, 3, more)
     for run in (extended.here, extended.under_qemu):
         plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
-        assert result.files["counts.trace"] == b"tokens..".ljust(TRACE_SIZE, b"\0")
-        flushed = flush_instructions(machine)
+        assert result.files["counts.trace"] == b"tokens..".ljust(code.TRACE_SIZE, b"\0")
+        flushed = code.flush_instructions(machine)
         assert result.instructions == plain.instructions + result.runtime + flushed
 
 

@@ -13,13 +13,7 @@ from msgspec.structs import replace
 from simprof.profiler.engine.walk import GraphIndex
 from simprof.profiler.profiles import storage
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
-from simprof.profiler.request.request import (
-    GuestOptions,
-    RunRequest,
-    SchemeOptions,
-    Setting,
-    TableChoice,
-)
+from simprof.profiler.request import request
 from simprof.profiler.rewriting.elsewhere.counter_file import CounterFile, parse
 from simprof.profiler.rewriting.elsewhere.recipe import option_fields
 from simprof.profiler.schemes.registry import definition
@@ -33,21 +27,21 @@ from tests.support.counter_images import Image
 Find = Callable[..., Path]
 
 SETTINGS = {
-    "pp": SchemeOptions(),
-    "pp-hash": SchemeOptions(table=TableChoice.HASH),
-    "tpp": SchemeOptions.of(cold_always=True, cold=40, count_obvious=True),
-    "kiter": SchemeOptions.of(iterations=3),
-    "bittrace": SchemeOptions(),
-    "fifo": SchemeOptions(),
-    "qpt2": SchemeOptions(),
-    "naive": SchemeOptions(),
-    "calls": SchemeOptions(),
-    "calls-optimal": SchemeOptions(),
-    "qpt": SchemeOptions(),
-    "witness": SchemeOptions(),
-    "bits": SchemeOptions(),
-    "bytes": SchemeOptions(),
-    "block-trace": SchemeOptions(),
+    "pp": request.SchemeOptions(),
+    "pp-hash": request.SchemeOptions(table=request.TableChoice.HASH),
+    "tpp": request.SchemeOptions.of(cold_always=True, cold=40, count_obvious=True),
+    "kiter": request.SchemeOptions.of(iterations=3),
+    "bittrace": request.SchemeOptions(),
+    "fifo": request.SchemeOptions(),
+    "qpt2": request.SchemeOptions(),
+    "naive": request.SchemeOptions(),
+    "calls": request.SchemeOptions(),
+    "calls-optimal": request.SchemeOptions(),
+    "qpt": request.SchemeOptions(),
+    "witness": request.SchemeOptions(),
+    "bits": request.SchemeOptions(),
+    "bytes": request.SchemeOptions(),
+    "block-trace": request.SchemeOptions(),
 }
 
 
@@ -114,11 +108,11 @@ def observe(program: Path, names: Sequence[str] = tuple(SETTINGS)) -> Observed:
     """Run a program under these settings."""
     null = os.open(os.devnull, os.O_RDWR)
     try:
-        guest = GuestOptions(
+        guest = request.GuestOptions(
             root=program.parent, stdin=Path(os.devnull), stdout=null, stderr=null
         )  # fmt: skip
-        settings = [Setting(name, name.split("-h")[0], SETTINGS[name]) for name in names]
-        observation = session.observe(RunRequest(program, guest), settings)
+        settings = [request.Setting(name, name.split("-h")[0], SETTINGS[name]) for name in names]
+        observation = session.observe(request.RunRequest(program, guest), settings)
     finally:
         os.close(null)
     return Observed(observation)

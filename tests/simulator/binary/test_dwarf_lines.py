@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from simprof.simulator.binary.dwarf_lines import (
-    LONGEST_NAME,
-    Encoding,
-    FileEntry,
-    LineRow,
-    Names,
-    line_rows,
-    read_header,
-)
+from simprof.simulator.binary import dwarf_lines
 
 LINE_STRINGS = b"/src\0a.c\0"
 NAMES = {0x1F: LINE_STRINGS}
@@ -42,11 +34,11 @@ NEW = b"\x01\x01\x1f\x02" + b"\0\0\0\0" + b"\0\0\0\5" + b"\x02\x01\x08\x02\x0b\x
 @pytest.mark.parametrize("wide", [False, True])
 def test_tables_of_old_versions(version: int, wide: bool) -> None:
     lines = b"junk" + header(version, OLD, wide=wide) + b"junk"
-    found = read_header(lines, 4, Names(NAMES))
+    found = dwarf_lines.read_header(lines, 4, dwarf_lines.Names(NAMES))
     assert found.version == version
     assert found.directories == (b"/src", b"/usr")
-    assert found.files == (FileEntry(b"a.c", 1), FileEntry(b"b.h", 2))
-    assert found.encoding == Encoding(-5, 14, 4, (0, 1, 1))
+    assert found.files == (dwarf_lines.FileEntry(b"a.c", 1), dwarf_lines.FileEntry(b"b.h", 2))
+    assert found.encoding == dwarf_lines.Encoding(-5, 14, 4, (0, 1, 1))
     assert lines[found.start : found.end] == PROGRAM
 
 
@@ -56,15 +48,15 @@ def test_tables_of_version_5(wide: bool) -> None:
     if wide:
         tables = NEW[:4] + bytes(8) + bytes(7) + b"\5" + NEW[12:]
     lines = header(5, tables, wide=wide)
-    found = read_header(lines, 0, Names(NAMES))
+    found = dwarf_lines.read_header(lines, 0, dwarf_lines.Names(NAMES))
     assert found.directories == (b"/src", b"a.c")
-    assert found.files == (FileEntry(b"b.h", 1),)
+    assert found.files == (dwarf_lines.FileEntry(b"b.h", 1),)
     assert lines[found.start : found.end] == PROGRAM
 
 
 def test_a_program_ends_where_the_section_does() -> None:
     lines = header(4, OLD, length=1 << 31)
-    assert read_header(lines, 0, Names(NAMES)).end == len(lines)
+    assert dwarf_lines.read_header(lines, 0, dwarf_lines.Names(NAMES)).end == len(lines)
 
 
 MANY = b"\x80\x80\x80\x80\x80\x80\x80\x80\x10"  # 2^60
@@ -75,7 +67,7 @@ DAMAGED = {
     "unknown form": header(5, b"\x01\x01\x19\x01"),
     "string elsewhere": header(5, b"\x01\x01\x1f\x01" + b"\0\1\0\0"),
     "no form of strings at all": header(5, b"\x01\x01\x0e\x01" + b"\0\0\0\0"),
-    "name without end": header(4, b"a" * (LONGEST_NAME + 10) + b"\0\0\0"),
+    "name without end": header(4, b"a" * (dwarf_lines.LONGEST_NAME + 10) + b"\0\0\0"),
     "cut": header(4, OLD)[:9],
 }
 
@@ -83,12 +75,12 @@ DAMAGED = {
 @pytest.mark.parametrize("why", DAMAGED)
 def test_damage_is_an_error_at_once(why: str) -> None:
     with pytest.raises((ValueError, IndexError, KeyError)):
-        read_header(DAMAGED[why], 0, Names(NAMES))
+        dwarf_lines.read_header(DAMAGED[why], 0, dwarf_lines.Names(NAMES))
 
 
 def test_names_that_are_ends_of_one_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simprof.simulator.binary.dwarf_lines.MOST_NAME_BYTES", 5000)
-    names = Names({0x1F: b"n" * 4000 + b"\0"})
+    names = dwarf_lines.Names({0x1F: b"n" * 4000 + b"\0"})
     assert len(names.at(0x1F, 0)) == 4000
     assert names.at(0x1F, 0) is names.at(0x1F, 0)
     assert len(names.at(0x1F, 3000)) == 1000
@@ -96,7 +88,7 @@ def test_names_that_are_ends_of_one_are_limited(monkeypatch: pytest.MonkeyPatch)
         names.at(0x1F, 1)
 
 
-ENCODING = Encoding(
+ENCODING = dwarf_lines.Encoding(
     line_base=-5, line_range=14, instruction=4, operands=(0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1)
 )
 SET_ADDRESS = b"\0\x05\x02\0\x01\0\0"
@@ -108,7 +100,9 @@ def special(advance: int, line: int) -> bytes:
 
 
 def decode(code: bytes) -> list[tuple[int, int, int, bool]]:
-    return [(row.address, row.file, row.line, row.ends) for row in line_rows(code, ENCODING)]
+    return [
+        (row.address, row.file, row.line, row.ends) for row in dwarf_lines.line_rows(code, ENCODING)
+    ]
 
 
 def test_special_opcodes_advance_address_and_line() -> None:
@@ -141,13 +135,13 @@ def test_sequences_begin_afresh() -> None:
 
 @pytest.mark.parametrize("tail", [b"\x02", b"\x03" + b"\x80" * 1000, b"\0", b"\x09"])
 def test_rows_before_damage_are_kept(tail: bytes) -> None:
-    found: list[LineRow] = []
+    found: list[dwarf_lines.LineRow] = []
     try:
-        for row in line_rows(SET_ADDRESS + special(0, 1) + tail, ENCODING):
+        for row in dwarf_lines.line_rows(SET_ADDRESS + special(0, 1) + tail, ENCODING):
             found.append(row)
     except (IndexError, ValueError):
         pass
-    assert found == [LineRow(0x10000, 1, 2, False)]
+    assert found == [dwarf_lines.LineRow(0x10000, 1, 2, False)]
 
 
 @pytest.mark.toolchain
@@ -166,7 +160,7 @@ def test_a_compilers_programs_decode_as_pyelftools_decodes_them(
             line = dwarf.line_program_for_CU(unit)
             assert line is not None
             header = line.header
-            encoding = Encoding(
+            encoding = dwarf_lines.Encoding(
                 header.line_base,
                 header.line_range,
                 header.minimum_instruction_length,
@@ -176,7 +170,7 @@ def test_a_compilers_programs_decode_as_pyelftools_decodes_them(
             line.stream.seek(start)
             found = [
                 (row.address, row.file, row.line, row.ends)
-                for row in line_rows(line.stream.read(end - start), encoding)
+                for row in dwarf_lines.line_rows(line.stream.read(end - start), encoding)
             ]
             states = [entry.state for entry in line.get_entries() if entry.state is not None]
             assert found == [(s.address, s.file, s.line, bool(s.end_sequence)) for s in states]

@@ -8,18 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.binary import elf
-from simprof.simulator.binary.dynamic import (
-    EARLIER,
-    ModuleLines,
-    earlier_code,
-    link,
-    load_program,
-    module_at,
-    module_names,
-    module_of,
-    real_address,
-)
+from simprof.simulator.binary import dynamic, elf
 from simprof.simulator.binary.program import LineRows, LineTable, Module, Program, Range, SourceLine
 from simprof.simulator.errors import ProgramFileError, UnsupportedError
 from tests.conftest import COMPILERS
@@ -35,7 +24,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
     source.write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n')
     path = directory / "hello"
     subprocess.run([COMPILERS["c"], "-m64", "-pie", str(source), "-o", str(path)], check=True)
-    return load_program(path)
+    return dynamic.load_program(path)
 
 
 @pytest.mark.toolchain
@@ -48,19 +37,19 @@ def test_stubs_have_symbols(program: Program) -> None:
 @pytest.mark.toolchain
 def test_a_linked_program_begins_with_its_interpreter(program: Program) -> None:
     own, interpreter = program.parts
-    module = module_at(interpreter.path, BASE)
+    module = dynamic.module_at(interpreter.path, BASE)
     assert module is not None
-    linked = link(program, [module], [(own.late_code[0].start, (1, 2))])
+    linked = dynamic.link(program, [module], [(own.late_code[0].start, (1, 2))])
     assert linked.entry == elf.load_part(interpreter.path, BASE).entry
-    place = module_of(linked, linked.entry)
+    place = dynamic.module_of(linked, linked.entry)
     assert place is not None and place.name == "ld-linux.so.2"
     assert place.offset + linked.modules[0].bias == linked.entry
-    assert module_of(linked, own.entry) is None
+    assert dynamic.module_of(linked, own.entry) is None
     names = {symbol.name for symbol in linked.symbols}
     assert "main" in names and "ld-linux.so.2:plt0" in names and "plt0.unbound" in names
     assert linked.lines.find(linked.entry) is None
     with pytest.raises(UnsupportedError, match="is loaded where"):
-        link(program, [module, Module(BASE + 8192, module.file, module.sha256)])
+        dynamic.link(program, [module, Module(BASE + 8192, module.file, module.sha256)])
 
 
 @pytest.mark.toolchain
@@ -68,21 +57,21 @@ def test_a_changed_module_is_refused(program: Program) -> None:
     _, interpreter = program.parts
     other = Module(BASE, str(interpreter.path), hashlib.sha256(b"other").hexdigest())
     with pytest.raises(ProgramFileError, match="has changed"):
-        link(program, [other])
-    assert module_at(Path(__file__), BASE) is None
+        dynamic.link(program, [other])
+    assert dynamic.module_at(Path(__file__), BASE) is None
 
 
 def test_modules_of_one_name_are_numbered() -> None:
     modules = [Module(1, "/a/x.so", ""), Module(2, "/b/y.so", ""), Module(3, "/c/x.so", "")]
-    assert module_names(modules) == ["x.so", "y.so", "x.so#2"]
+    assert dynamic.module_names(modules) == ["x.so", "y.so", "x.so#2"]
 
 
 def test_earlier_code_lies_behind_its_place() -> None:
-    segments = earlier_code([(0x1000, (1, 2)), (0x1000, (3,)), (0x2000, (4,))])
+    segments = dynamic.earlier_code([(0x1000, (1, 2)), (0x1000, (3,)), (0x2000, (4,))])
     assert [segment.address for segment in segments] == [
-        0x1000 + EARLIER, 0x2000 + EARLIER, 0x1000 + 2 * EARLIER,
+        0x1000 + dynamic.EARLIER, 0x2000 + dynamic.EARLIER, 0x1000 + 2 * dynamic.EARLIER,
     ]  # fmt: skip
-    assert {real_address(segment.address) for segment in segments} == {0x1000, 0x2000}
+    assert {dynamic.real_address(segment.address) for segment in segments} == {0x1000, 0x2000}
     assert segments[2].data == b"\0\0\0\3"
 
 
@@ -97,7 +86,7 @@ def test_lines_of_modules_are_found_in_the_table_of_each() -> None:
         return LineTable(read)
 
     tables = [(Range(at, at + 64), rows(name, at)) for name, at in (("a.c", 256), ("b.c", 512))]
-    lines = ModuleLines(tables)
+    lines = dynamic.ModuleLines(tables)
     assert not lines.is_empty and not asked  # no table is read for that
     assert lines.find(516) == SourceLine("b.c", 7)
     assert lines.find(600) is None and lines.find(300) is None

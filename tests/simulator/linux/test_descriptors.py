@@ -7,24 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from simprof.simulator.linux.descriptors import (
-    MAX_DESCRIPTORS,
-    DescriptorTable,
-    OpenFile,
-    Pipe,
-    PipeEnd,
-)
+from simprof.simulator.linux import descriptors
 from simprof.simulator.linux.files import Host
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> DescriptorTable:
-    return DescriptorTable(Host(tmp_path, program=tmp_path / "program"))
+def table(tmp_path: Path) -> descriptors.DescriptorTable:
+    return descriptors.DescriptorTable(Host(tmp_path, program=tmp_path / "program"))
 
 
-def test_there_are_1024_descriptors(table: DescriptorTable) -> None:
-    assert MAX_DESCRIPTORS == 1024
-    file = OpenFile(0)
+def test_there_are_1024_descriptors(table: descriptors.DescriptorTable) -> None:
+    assert descriptors.MAX_DESCRIPTORS == 1024
+    file = descriptors.OpenFile(0)
     assert table.install(file, at=1023) == 1023
     with pytest.raises(OSError) as beyond:
         table.install(file, at=1024)
@@ -36,17 +30,17 @@ def test_there_are_1024_descriptors(table: DescriptorTable) -> None:
     assert table.numbers() == list(range(1024))
 
 
-def test_a_number_used_again_is_not_closed_on_exec(table: DescriptorTable) -> None:
-    number = table.install(OpenFile(0), on_exec=True)
+def test_a_number_used_again_is_not_closed_on_exec(table: descriptors.DescriptorTable) -> None:
+    number = table.install(descriptors.OpenFile(0), on_exec=True)
     assert number in table.closed_on_exec
     table.close(number)
-    assert table.install(OpenFile(0)) == number
+    assert table.install(descriptors.OpenFile(0)) == number
     assert number not in table.closed_on_exec
 
 
-def test_a_file_is_closed_with_its_last_descriptor(table: DescriptorTable) -> None:
-    pipe = Pipe(bytearray(b"abc"))
-    reader, writer = PipeEnd(pipe, 0), PipeEnd(pipe, 1)
+def test_a_file_is_closed_with_its_last_descriptor(table: descriptors.DescriptorTable) -> None:
+    pipe = descriptors.Pipe(bytearray(b"abc"))
+    reader, writer = descriptors.PipeEnd(pipe, 0), descriptors.PipeEnd(pipe, 1)
     numbers = [table.install(reader), table.install(reader)]
     table.install(writer)
     table.close(numbers[0])

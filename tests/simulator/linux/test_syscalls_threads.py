@@ -8,19 +8,8 @@ from pathlib import Path
 import pytest
 
 from simprof.simulator.isa.sparc import ERRNO
+from simprof.simulator.linux import signals
 from simprof.simulator.linux.guest import Failed, Returned
-from simprof.simulator.linux.signals import (
-    SA_NODEFER,
-    SA_RESETHAND,
-    SS_DISABLE,
-    AlternateStack,
-    Signal,
-    SignalAction,
-    SignalInfo,
-    SignalState,
-    parse_siginfo,
-    siginfo,
-)
 from tests.support.syscalls import DATA, Kernel
 
 WAKE_OP = 5
@@ -86,17 +75,17 @@ def bit(number: int) -> int:
     return 1 << (number - 1)
 
 
-def handled(number: int, flags: int = 0, mask: int = 0) -> SignalState:
+def handled(number: int, flags: int = 0, mask: int = 0) -> signals.SignalState:
     """A state with a handler for one signal."""
-    state = SignalState()
-    state.set_action(number, SignalAction(handler=HANDLER, flags=flags, mask=mask))
+    state = signals.SignalState()
+    state.set_action(number, signals.SignalAction(handler=HANDLER, flags=flags, mask=mask))
     return state
 
 
 def test_kill_and_stop_cannot_be_blocked() -> None:
-    state = SignalState()
+    state = signals.SignalState()
     state.blocked = (1 << 64) - 1
-    assert state.blocked == (1 << 64) - 1 - bit(Signal.KILL) - bit(Signal.STOP)
+    assert state.blocked == (1 << 64) - 1 - bit(signals.Signal.KILL) - bit(signals.Signal.STOP)
 
 
 def test_a_handler_blocks_its_mask_and_itself() -> None:
@@ -107,34 +96,34 @@ def test_a_handler_blocks_its_mask_and_itself() -> None:
 
 
 def test_a_handler_that_may_be_nested_does_not_block_itself() -> None:
-    state = handled(USR1, SA_NODEFER, bit(USR2))
+    state = handled(USR1, signals.SA_NODEFER, bit(USR2))
     state.enter_handler(USR1)
     assert state.blocked == bit(USR2)
 
 
 def test_a_one_shot_handler_is_gone_when_it_begins() -> None:
-    state = handled(USR1, SA_RESETHAND)
+    state = handled(USR1, signals.SA_RESETHAND)
     assert state.enter_handler(USR1).handler == HANDLER
     assert not state.has_handler(USR1)
 
 
 def test_pending_signals_come_in_the_order_of_their_numbers_and_unblocked_only() -> None:
-    state = SignalState()
-    for number in (USR2, Signal.SEGV, USR1, Signal.FPE):
-        state.set_action(number, SignalAction(handler=HANDLER))
-        state.post(SignalInfo(number, code=number))
-    state.blocked = bit(Signal.FPE)
+    state = signals.SignalState()
+    for number in (USR2, signals.Signal.SEGV, USR1, signals.Signal.FPE):
+        state.set_action(number, signals.SignalAction(handler=HANDLER))
+        state.post(signals.SignalInfo(number, code=number))
+    state.blocked = bit(signals.Signal.FPE)
     taken = [info for info in iter(state.take, None) if info is not None]
-    assert [info.number for info in taken] == [Signal.SEGV, USR1, USR2]
-    assert [info.code for info in taken] == [Signal.SEGV, USR1, USR2]
-    assert state.pending == bit(Signal.FPE)
+    assert [info.number for info in taken] == [signals.Signal.SEGV, USR1, USR2]
+    assert [info.code for info in taken] == [signals.Signal.SEGV, USR1, USR2]
+    assert state.pending == bit(signals.Signal.FPE)
 
 
 def test_real_time_signals_queue_and_others_come_once() -> None:
-    state = SignalState()
+    state = signals.SignalState()
     for number in (USR1, 34, USR1, 34, 34):
-        state.set_action(number, SignalAction(handler=HANDLER))
-        state.post(SignalInfo(number, code=state.queued), shared=number == USR1)
+        state.set_action(number, signals.SignalAction(handler=HANDLER))
+        state.post(signals.SignalInfo(number, code=state.queued), shared=number == USR1)
     assert (state.own_pending, state.shared_pending) == (bit(34), bit(USR1))
     saved = state.save()
     state.load(saved)
@@ -146,9 +135,9 @@ def test_real_time_signals_queue_and_others_come_once() -> None:
 @pytest.mark.parametrize("is64", [False, True])
 def test_siginfo_holds_what_was_queued(is64: bool) -> None:
     queued = struct.pack(">iii", 34, 0, -1).ljust(16 if is64 else 12, b"\0") + b"value" * 3
-    info = parse_siginfo(35, queued.ljust(128, b"\0"), is64)
+    info = signals.parse_siginfo(35, queued.ljust(128, b"\0"), is64)
     assert (info.number, info.code) == (35, -1)
-    assert siginfo(info, is64) == struct.pack(">i", 35) + queued.ljust(128, b"\0")[4:]
+    assert signals.siginfo(info, is64) == struct.pack(">i", 35) + queued.ljust(128, b"\0")[4:]
 
 
 @pytest.mark.parametrize(
@@ -156,8 +145,8 @@ def test_siginfo_holds_what_was_queued(is64: bool) -> None:
 )
 def test_the_alternate_stack_is_in_use_between_its_ends(pointer: int, inside: bool) -> None:
     """A stack pointer at the very top has nothing on the stack yet, and is on it."""
-    state = SignalState()
-    state.alternate = AlternateStack(address=0x1000, flags=0, size=0x2000)
+    state = signals.SignalState()
+    state.alternate = signals.AlternateStack(address=0x1000, flags=0, size=0x2000)
     assert state.on_alternate_stack(pointer) is inside
-    state.alternate = AlternateStack(address=0x1000, flags=SS_DISABLE, size=0x2000)
+    state.alternate = signals.AlternateStack(address=0x1000, flags=signals.SS_DISABLE, size=0x2000)
     assert not state.on_alternate_stack(pointer)

@@ -9,14 +9,7 @@ from simprof.simulator.cpu.traps import Trap
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Register
 from simprof.simulator.linux.signals import Signal
-from simprof.simulator.machine.faults import (
-    illegal_instruction,
-    memory_fault,
-    signal_info,
-    stack_fault,
-    trap_fault,
-    unaligned_access,
-)
+from simprof.simulator.machine import faults
 
 PC = 0x10000
 MAPERR, ACCERR = 1, 2
@@ -32,10 +25,10 @@ MAPERR, ACCERR = 1, 2
 def test_refused_accesses(
     access: MemoryAccess, verb: str, mapped: bool, code: int, what: str
 ) -> None:
-    kind = memory_fault(access, 0x1234, mapped)
+    kind = faults.memory_fault(access, 0x1234, mapped)
     assert (kind.signal, kind.code, kind.address) == (Signal.SEGV, code, 0x1234)
     assert kind.text == f"{verb} {what} address 0x1234"
-    info = signal_info(kind)
+    info = faults.signal_info(kind)
     assert (info.number, info.code, info.address) == (11, code, 0x1234)
 
 
@@ -52,7 +45,7 @@ def test_refused_accesses(
 def test_windows_that_cannot_be_saved(
     address: int, mapped: bool, signal: Signal, code: int
 ) -> None:
-    kind = stack_fault(address, mapped)
+    kind = faults.stack_fault(address, mapped)
     assert (kind.signal, kind.code, kind.address) == (signal, code, address)
 
 
@@ -67,7 +60,7 @@ def test_windows_that_cannot_be_saved(
     ],
 )
 def test_traps_of_instructions(trap: Trap, signal: Signal, code: int) -> None:
-    kind = trap_fault(trap, Cpu(True), PC, asm.nop().word)
+    kind = faults.trap_fault(trap, Cpu(True), PC, asm.nop().word)
     assert (kind.signal, kind.code, kind.address) == (signal, code, PC)
 
 
@@ -75,12 +68,12 @@ def test_an_unaligned_access_has_its_address() -> None:
     cpu = Cpu(True)
     cpu.set_register(Register.G1, 0x2000)
     word = asm.load("ld", Register.G1, 6, Register.G2).word
-    kind = trap_fault(Trap.UNALIGNED, cpu, PC, word)
+    kind = faults.trap_fault(Trap.UNALIGNED, cpu, PC, word)
     assert (kind.signal, kind.code, kind.address) == (Signal.BUS, 1, 0x2006)
 
 
 def test_words_that_are_no_instructions() -> None:
-    kind = illegal_instruction(PC, 0)
+    kind = faults.illegal_instruction(PC, 0)
     assert (kind.signal, kind.code, kind.address) == (Signal.ILL, 1, PC)
     assert kind.text == "illegal instruction 0x00000000"
 
@@ -102,7 +95,7 @@ def test_alignment_is_checked_before_the_page_is_looked_for(
 ) -> None:
     cpu = Cpu(is64=True)
     cpu.set_register(1, address)
-    kind = unaligned_access(cpu, word)
+    kind = faults.unaligned_access(cpu, word)
     assert (kind is not None) == is_unaligned
     if kind is not None:
         assert (kind.signal, kind.code, kind.address) == (Signal.BUS, 1, address)
