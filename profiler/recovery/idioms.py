@@ -17,7 +17,10 @@ Integers: TypeAlias = "Sequence[int] | npt.NDArray[Any]"
 
 _K = TransferKind
 _RESTORE = 0x3D
-_RETURNS_FROM_LEAF = (0x81C3E008, 0x81C3E00C)
+RETL = 0x81C3E008
+_RETURNS_FROM_LEAF = (RETL, 0x81C3E00C)
+_O7 = 15
+_INTEGER = 0xFFFFFFFE
 _LEAF = 64  # How far `starts_leaf` looks
 # `word & PROLOGUE_MASK == PROLOGUE` tells `save %sp, ..., %sp`.
 PROLOGUE, PROLOGUE_MASK = 0x9DE38000, 0xFFFFC000
@@ -98,3 +101,27 @@ def writes_integer(word: int) -> bool:
     if op == 2:
         return op3 not in (0x34, 0x35)
     return not (0x20 <= op3 <= 0x27 or 0x30 <= op3 <= 0x37 or op3 in (4, 5, 6, 7, 0xE, 0x2D))
+
+
+def pc_thunk(words: Sequence[int], target: int) -> tuple[int, bool] | None:
+    """`retl; add %o7, %rX, %rX` or `retl; mov %o7, %rX`: (register, whether it adds)."""
+    if target < 0 or target + 1 >= len(words) or words[target] != RETL:
+        return None
+    word = words[target + 1]
+    op3, rd = (word >> 19) & 63, (word >> 25) & 31
+    sources = {(word >> 14) & 31, word & 31}
+    if word >> 30 != 2 or word & 0x2000 or _O7 not in sources or op3 not in (0, 2):  # add, or
+        return None
+    if op3 == 0 and sources == {_O7, rd} and rd != _O7:
+        return rd, True
+    return (rd, False) if sources == {_O7, 0} else None
+
+
+def bit(register: int) -> int:
+    """Return a register's bit, 0 for %g0."""
+    return 1 << register & _INTEGER
+
+
+def operands(word: int) -> int:
+    """Return the registers that a format 3 instruction names as sources."""
+    return bit(word >> 14 & 31) | (0 if word & 0x2000 else bit(word & 31))

@@ -24,9 +24,8 @@ from functools import partial
 
 from simprof.profiler.recovery import slices
 from simprof.profiler.recovery.code_image import CodeImage
-from simprof.profiler.recovery.effects import pc_thunk
 from simprof.profiler.recovery.exploration import Exploration, Flow, Resolution
-from simprof.profiler.recovery.idioms import is_restore
+from simprof.profiler.recovery.idioms import is_restore, pc_thunk
 from simprof.profiler.recovery.instructions import Interpreter
 from simprof.profiler.recovery.routines import RoutineMap
 from simprof.profiler.recovery.slices import BlockGraph, Part, Slice, Whole
@@ -72,6 +71,7 @@ class DataFlow:
         # and where paths come together that lead to several pieces of code, the value is a `Choice`
         # of all of them.
         guesses: Guesses | None = None,
+        part: Slice | None = None,  # What of it counts, if that is known already
     ) -> None:
         self._x = exploration
         self._code = code
@@ -82,7 +82,7 @@ class DataFlow:
         words, address = exploration.words, code.address
         self._step = Interpreter(words, address, memory, escapes, self.tables, keep_elements=keeps)
         self._graph = graph
-        self._slice = Whole(graph) if guesses else Slice(exploration, graph, escapes)
+        self._slice = Whole(graph) if guesses else part or Slice(exploration, graph, escapes)
         self._parts: dict[int, Part] = {}
         self._states: dict[int, SymbolicState] = {}
         self._joins: dict[int, set[int]] = {}
@@ -107,12 +107,12 @@ class DataFlow:
     def _join(self, index: int, state: SymbolicState) -> None:
         """Meet `state` into what is known at leader `index`; queue the leader if that changed."""
         # Behind a single predecessor nothing has to be met: what it last said holds.
-        sources = self._graph.predecessors.get(index)
-        if sources is None:
+        inputs = self._graph.inputs.get(index)
+        if inputs is None:
             return
         state = self._slice.kept(index, state)
         known = self._states.get(index)
-        if known is None or len(sources) + (index in self._graph.entries) == 1:
+        if known is None or inputs == 1:
             if known == state:
                 return
             self._states[index] = state
@@ -331,33 +331,35 @@ class JumpResolver:
     def resolve(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
         """Resolve the jumps that routine `number` has reached so far."""
         # The same graph gives the same answer, without work, when exploration starts over; so does
-        # one that has grown only where no indirect jump can be reached.
+        # one that has grown only where no indirect jump is influenced.
         key = exploration.fingerprint(number)
         if key not in self._known:
-            graph = slices.block_graph(exploration, number)
-            escapes = slices.frame_escapes(exploration, number)
-            inner = graph.fingerprint(escapes)
-            if inner not in self._known:
-                self._known[inner] = self._analyse(exploration, number, graph, escapes)
-            self._known[key] = self._known[inner]
+            self._known[key] = self._analyse(exploration, number)
         return self._known[key]
 
-    def _analyse(
-        self, exploration: Exploration, number: int, graph: BlockGraph, escapes: dict[int, int]
-    ) -> Mapping[int, Resolution | None]:
-        analysis = DataFlow(exploration, graph, self._code, self._memory, escapes)
-        reached = analysis.propagate()
-        resolutions = {jump: self._resolve(*found) for jump, found in reached.items()}
+    def _analyse(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
+        graph = slices.BlockGraph(exploration, number)
+        escapes = slices.frame_escapes(exploration, number)
+        part = Slice(exploration, graph, escapes)
+        key = part.fingerprint()
+        if key not in self._known:
+            flow = DataFlow(exploration, graph, self._code, self._memory, escapes, part=part)
+            reached = flow.propagate()
+            proven = {jump: self._resolve(*found) for jump, found in reached.items()}
+            left = [jump for jump, resolution in proven.items() if resolution is None]
+            left = [jump for jump in left if not is_restore(exploration.words[jump + 1])]
+            guesses = self._guess(flow.tables, exploration.routine_map, number)
+            guessed = self._guessed(guesses, {jump: reached[jump] for jump in left})
+            self._known[key] = proven | guessed
+        resolutions = self._known[key]
         left = [jump for jump, resolution in resolutions.items() if resolution is None]
         left = [jump for jump in left if not is_restore(exploration.words[jump + 1])]
-        guesses = self._guess(analysis.tables, exploration.routine_map, number)
-        resolutions |= self._guessed(guesses, {jump: reached[jump] for jump in left})
-        left = [jump for jump in left if resolutions[jump] is None]
         if left:
             guesses = self._guess(set(), exploration.routine_map, number)
-            analysis = DataFlow(exploration, graph, self._code, self._image, {}, guesses)
-            reached = analysis.propagate()
-            resolutions |= self._guessed(guesses, {jump: reached[jump] for jump in left})
+            flow = DataFlow(exploration, graph, self._code, self._image, {}, guesses)
+            reached = flow.propagate()
+            guessed = self._guessed(guesses, {jump: reached[jump] for jump in left})
+            resolutions = {**resolutions, **guessed}
         return resolutions
 
     def _guessed(

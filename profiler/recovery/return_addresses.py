@@ -20,10 +20,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simprof.profiler.recovery.effects import bit, operands
 from simprof.profiler.recovery.idioms import (
     PROLOGUE,
     PROLOGUE_MASK,
+    bit,
+    operands,
     return_point,
     writes_integer,
 )

@@ -12,209 +12,35 @@ related
     What may hold a copy of a needed value, or something made of it, or what it was made of: if it
     is compared, that confines the needed value too. Then the compared location is needed as well.
 
-Steps -> functions: what each block does to its locations (`BlockEffects`), what is needed backwards
-(`_need`), what is related forwards (`_relate`), the comparisons of what is related; again, until
-there are no more of these. In the end `part` lists what must be executed of each block.
+Steps -> functions: the routine's blocks from which an indirect jump can be reached (`BlockGraph`),
+what is needed and related in them (`slice_kernel`), and what must be executed of each (`part`).
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Hashable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
-from simprof.profiler.graphs.cfg import closure
-from simprof.profiler.recovery.effects import (
-    CONDITION,
-    FIRST_SLOT,
-    GLOBALS,
-    Effect,
-    EffectKind,
-    bit,
-    effect_of,
-    operands,
-    pc_thunk,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+from simprof.profiler.recovery import exploration_kernel as x
+from simprof.profiler.recovery import slice_kernel as k
 from simprof.profiler.recovery.exploration import Exploration, Flow
-from simprof.profiler.recovery.symbolic import FP, O7, SP, SymbolicState
-from simprof.simulator.isa.decode import TransferKind, simm13
-from simprof.simulator.isa.effects import INS, OUTS
+from simprof.profiler.recovery.idioms import RETL, pc_thunk
+from simprof.profiler.recovery.instructions import ATOMIC, LOADS, STORES
+from simprof.profiler.recovery.symbolic import FP, SP, SymbolicState
+from simprof.simulator.cpu import compiled
+from simprof.simulator.isa.decode import TransferKind
+from simprof.simulator.isa.effects import is_integer_vis
 
 _K = TransferKind
-_WIDEST = 16  # Bytes that a store writes at most
+_EVERYWHERE = -(1 << 20)  # below any frame offset
 
 Escapes: TypeAlias = dict[int, int]  # See `frame_escapes`
-
-_EVERYTHING = ~0
-_TRAP_RESULTS = bit(1) | bit(8) | bit(9)
-_CALL_RESULTS = GLOBALS | OUTS | CONDITION
-
-
-class BlockStep(NamedTuple):
-    """An instruction that does something, as masks of locations."""
-
-    # `reads` counts if any of `writes` is needed; `touches` is what it may name an atom for, or
-    # overlap. `moves` is 1 for a `save`, -1 for a `restore`.
-
-    writes: int
-    reads: int
-    touches: int
-    moves: int
-
-
-class SliceBlock(NamedTuple):
-    """A block; what it does as masks, where it goes as leaders (-1 for none)."""
-
-    steps: list[tuple[int, BlockStep]]  # (Word index, step), without its control transfer
-    # writes, reads, touched: of all steps; everything, where the window moves. `touched` includes
-    # what is written.
-    writes: int
-    reads: int
-    touched: int
-    # successors, call_return, falls_past: what follows; `falls_past` is the successor whose edge
-    # leaves out the delay slot.
-    successors: tuple[int, ...]
-    # What the delay slot does, if it is executed at least on one edge.
-    delay: tuple[BlockStep, ...] = ()
-    call_return: int = -1
-    falls_past: int = -1
-    # kept, left_by_call, links: what control transfer leaves as it is on the way to `successors`,
-    # and to `call_return`; what it writes before its delay slot.
-    kept: int = _EVERYTHING
-    left_by_call: int = _EVERYTHING
-    links: int = 0
-    # uses, compared: what an indirect jump needs, and what a conditional branch compares.
-    uses: int = 0
-    compared: int = 0
-
-
-class BlockEffects:
-    """The blocks of one routine, and its frame slots."""
-
-    def __init__(self, exploration: Exploration, graph: BlockGraph, escapes: Escapes) -> None:
-        self._x = exploration
-        self._slots: dict[tuple[int, int], int] = {}
-        self._frames = {SP: 0, FP: 0}
-        self._unsafe = self._exposed = 0  # slots that pointers surely, and perhaps, reach
-        self._steps: dict[int, BlockStep | None] = {}
-        self._number_slots(graph, escapes)
-        self.blocks = {
-            leader: self._block(graph, leader, extent) for leader, extent in graph.extents.items()
-        }
-
-    def locations_in(self, mask: int) -> frozenset[Hashable]:
-        """Return the locations of a mask, as `symbolic` calls them."""
-        locations: list[Hashable] = [each for each in range(1, 32) if mask >> each & 1]
-        if mask & CONDITION:
-            locations.append("cc")
-        if mask >> FIRST_SLOT:
-            locations += [slot for slot, place in self._slots.items() if mask & place]
-        return frozenset(locations)
-
-    def slots_moved(self, mask: int, source: int, to: int) -> int:
-        """Return the slots of frame register `source` in a mask as those of another one."""
-        moved = 0
-        if mask & self._frames[source]:
-            for (register, offset), place in self._slots.items():
-                if register == source and mask & place:
-                    moved |= self._slots[to, offset]
-        return moved
-
-    def _number_slots(self, graph: BlockGraph, escapes: Escapes) -> None:
-        """Give a bit to each slot that is accessed, before and after windows move."""
-        words: set[int] = set()
-        for leader, extent in graph.extents.items():
-            words.update(self._x.words[leader : extent.end + 2])  # with the delay slot
-        effects = {word: effect_of(word) for word in sorted(words)}
-        known = [effect for effect in effects.values() if effect is not None]
-        slots = dict.fromkeys(effect.slot for effect in known if effect.slot is not None)
-        if any(effect.kind in (EffectKind.SAVE, EffectKind.RESTORE) for effect in known):
-            slots |= dict.fromkeys((SP + FP - register, offset) for register, offset in slots)
-        for number, slot in enumerate(slots):
-            register, offset = slot
-            place = 1 << FIRST_SLOT + number
-            self._slots[slot] = place
-            self._frames[register] |= place
-            if register in escapes:
-                self._exposed |= place
-                if offset >= escapes[register]:
-                    self._unsafe |= place
-        self._steps = {
-            word: None if effect is None else self._step(effect) for word, effect in effects.items()
-        }
-
-    def _step(self, effect: Effect) -> BlockStep:
-        kind, writes, reads, touches, slot, size = effect
-        if slot is not None:
-            place = self._slots[slot]
-            touches |= place
-            if kind is EffectKind.STORE:
-                writes |= place
-                register, offset = slot
-                for other in range(offset - _WIDEST + 1, offset + size):
-                    touches |= self._slots.get((register, other), 0)
-            else:
-                reads |= place
-        elif kind is EffectKind.CLOBBER:
-            writes |= self._unsafe
-            touches |= self._exposed
-        if kind is EffectKind.FRAME:
-            for register, places in self._frames.items():
-                writes |= places if writes & bit(register) else 0
-        moves = (kind is EffectKind.SAVE) - (kind is EffectKind.RESTORE)
-        return BlockStep(writes, reads, touches, moves)
-
-    def _block(self, graph: BlockGraph, leader: int, extent: BlockExtent) -> SliceBlock:
-        words, known = self._x.words, self._steps
-        body = [
-            (index, step)
-            for index in range(leader, extent.end)
-            if (step := known[words[index]]) is not None
-        ]
-        writes = reads = touched = 0
-        for _, (written, read, touches, moves) in body:
-            writes |= written
-            reads |= read
-            touched |= written | touches
-            if moves:
-                writes = reads = touched = _EVERYTHING
-        inside = graph.extents
-        flow, at = extent.flow, extent.at
-        if flow is None:
-            follows = (extent.falls_to,) if extent.falls_to in inside else ()
-            return SliceBlock(body, writes, reads, touched, follows)
-        past = flow.fall if flow.slot_block else -1
-        after = (flow.taken, *flow.switch, -1 if flow.slot_block else flow.fall)
-        in_slot = known[words[at + 1]] if flow.has_slot or flow.slot_block else None
-        return SliceBlock(
-            body,
-            writes,
-            reads,
-            touched,
-            successors=tuple([to for to in after if to in inside]),
-            delay=() if in_slot is None else (in_slot,),
-            call_return=flow.call_return if flow.call_return in inside else -1,
-            falls_past=past if past in inside else -1,
-            kept=~(_TRAP_RESULTS | self._unsafe) if flow.kind == _K.TRAP_ALWAYS else _EVERYTHING,
-            left_by_call=self._left_by_call(at) if flow.call_return >= 0 else 0,
-            links=bit(O7) if flow.kind == _K.INDIRECT_CALL or words[at] >> 30 == 1 else 0,
-            uses=operands(words[at]) if flow.kind == _K.JUMP else 0,
-            compared=self._compared(at, flow) if flow.kind == _K.BRANCH else 0,
-        )
-
-    def _left_by_call(self, at: int) -> int:
-        """The locations that a call leaves as they are: all, if it only reads the PC."""
-        target = self._x.targets[at] if self._x.kinds[at] == _K.CALL else -1
-        is_thunk = pc_thunk(self._x.words, target) is not None
-        return _EVERYTHING if is_thunk else ~(_CALL_RESULTS | self._unsafe)
-
-    def _compared(self, at: int, flow: Flow) -> int:
-        """What a conditional branch tells about, if its two ways are different ones."""
-        word = self._x.words[at]
-        group = word >> 22 & 7
-        if flow.fall == flow.taken or group not in (1, 2, 3):
-            return 0
-        return bit(word >> 14 & 31) if group == 3 else CONDITION
+Integers: TypeAlias = NDArray[np.integer[Any]]
+Flags: TypeAlias = NDArray[np.bool_]
 
 
 class Part(NamedTuple):
@@ -223,6 +49,196 @@ class Part(NamedTuple):
     indices: Sequence[int]
     delay: bool = True
     compares: bool = True
+
+
+class BlockExtent(NamedTuple):
+    """Where a block ends."""
+
+    end: int  # word index behind what it executes, its control transfer and delay slot aside
+    falls_to: int  # the leader that cuts it short, or -1
+    # at, flow: its control transfer, and where that goes; or -1 and None.
+    at: int
+    flow: Flow | None
+
+
+class BlockGraph:
+    """The blocks of a routine, as far as it is explored, that lead to indirect jumps."""
+
+    def __init__(self, exploration: Exploration, number: int) -> None:
+        # `block`, `follow`: as for `slice_kernel.Slices`, of all blocks. `starts`, `ends`: their
+        # words, up to their control transfers at `transfers` (-1: none), whose flow is in `flow`.
+        self._x = exploration
+        own = exploration.span(number)
+        at = exploration.state.at[:, own]
+        starts = np.flatnonzero(at[x.LEADER] == number + 1)
+        self.starts = starts + own.start
+        self._cut_off(at, starts, own.start)
+        jumps = np.array(sorted(exploration.jumps.get(number, ())), np.int64)
+        self._connect(at[:, np.maximum(self.transfers - own.start, 0)])
+        self.is_jump = np.isin(self.transfers, jumps)
+        self.block[:, k.FLAGS] = k.REACHES * self.is_jump
+        _run(_arrays(exploration.code.words, self.block, self.follow), k.REACH)
+        self.reaches = (self.block[:, k.FLAGS] & k.REACHES) > 0
+        self.is_entry = self.reaches & (at[x.ENTRY, starts] == number + 1)
+
+    @cached_property
+    def entries(self) -> list[int]:
+        """Leaders at which the routine is entered, ascending."""
+        entries: list[int] = self.starts[self.is_entry].tolist()
+        return entries
+
+    @cached_property
+    def extents(self) -> dict[int, BlockExtent]:
+        """Where blocks end, by leader."""
+        chosen = self.reaches
+        columns = (self.starts, self.ends, self._falls_to, self.transfers)
+        rows = list(zip(*(column[chosen].tolist() for column in columns), strict=True))
+        flows = iter(self._x.flows([at for _, _, _, at in rows if at >= 0]))
+        return {
+            leader: BlockExtent(end, falls_to, at, None if at < 0 else next(flows))
+            for leader, end, falls_to, at in rows
+        }
+
+    @cached_property
+    def inputs(self) -> dict[int, int]:
+        """From how many places control comes to a block, by leader."""
+        counts = np.bincount(self.edges[1], minlength=len(self.starts)) + self.is_entry
+        chosen = self.reaches
+        return dict(zip(self.starts[chosen].tolist(), counts[chosen].tolist(), strict=True))
+
+    def _cut_off(self, at: Integers, starts: Integers, origin: int) -> None:
+        """Find where blocks end: at a transfer, at the next leader, at the end of the region."""
+        last = self._x.code.block_ends[self.starts].astype(np.int64)
+        changes = np.append(np.flatnonzero(np.diff(at[x.OWNER])) + 1, at.shape[1])
+        region = changes[np.searchsorted(changes, starts, "right")] + origin
+        after = np.append(self.starts[1:], np.iinfo(np.int64).max)
+        stop = np.minimum(last, region)
+        falls = after <= stop
+        known = at[x.FLAGS, np.minimum(last - origin, at.shape[1] - 1)] & x.KNOWN
+        self._falls_to = np.where(falls, after, -1)
+        self.transfers = np.where(~falls & (last < region) & (known > 0), last, -1)
+        self.ends = np.where(falls, after, stop)
+
+    def _connect(self, flow: Integers) -> None:
+        """Fill `block` and `follow` from what exploration knows of the transfers."""
+        code, transfers = self._x.code, self.transfers
+        ends_so = transfers >= 0
+        words, kinds = code.words[transfers].astype(np.int64), code.transfers.kind[transfers]
+        fall, taken, back = (
+            np.where(ends_so, flow[row], 0).astype(np.int64) - 1
+            for row in (x.FALL, x.TAKEN, x.RETURN)
+        )
+        flags = np.where(ends_so, flow[x.FLAGS], 0)
+        self.block = block = np.full((len(transfers), k.COLUMNS), -1, np.int64)
+        block[:, k.START], block[:, k.END] = self.starts, self.ends
+        block[:, k.RETURN] = self._numbers(back)
+        skips = (flags & x.SLOT_BLOCK) > 0
+        block[:, k.PAST] = np.where(skips, self._numbers(fall), -1)
+        self._follow(self._falls_to, taken, np.where(skips, -1, fall))
+        first = 1 << (words >> 14 & 31) & k.INTEGER
+        group = words >> 22 & 7
+        compares = ends_so & (kinds == _K.BRANCH) & (fall != taken) & (group >= 1) & (group <= 3)
+        block[:, k.COMPARED] = np.where(compares, np.where(group == 3, first, k.CONDITION), 0)
+        second = np.where(words & 0x2000, 0, 1 << (words & 31)) & k.INTEGER
+        block[:, k.USES] = np.where(ends_so & (kinds == _K.JUMP), first | second, 0)
+        # Whether it has a delay slot that is executed on one edge at least
+        block[:, k.DELAY] = (flags & (x.HAS_SLOT | x.SLOT_BLOCK)) > 0
+        links = ends_so & ((kinds == _K.INDIRECT_CALL) | (words >> 30 == 1))
+        self.marks = k.LINKS * links + k.TRAPS * (ends_so & (kinds == _K.TRAP_ALWAYS))
+        targets = code.targets[transfers]
+        calls = ends_so & (kinds == _K.CALL) & (targets >= 0)
+        for at in np.flatnonzero(calls & (code.words[targets] == RETL)).tolist():
+            if pc_thunk(self._x.words, int(targets[at])) is not None:
+                self.marks[at] |= k.READS_PC
+
+    def _follow(self, *targets: Integers) -> None:
+        """Number what follows each block, behind calls and without delay slots left out."""
+        own = np.arange(len(self.starts))
+        switches = self._x.switch
+        jumps = [each for each in enumerate(self.transfers.tolist()) if each[1] in switches]
+        pairs = [(number, to) for number, at in jumps for to in sorted(switches[at])]
+        more = np.array(pairs, np.int64).reshape(-1, 2)
+        source = np.concatenate([*(own for _ in targets), more[:, 0]])
+        target = self._numbers(np.concatenate([*targets, more[:, 1]]))
+        order = np.argsort(source, kind="stable")
+        order = order[target[order] >= 0]
+        source, self.follow = source[order], target[order]
+        self.block[:, k.FOLLOW] = np.searchsorted(source, own)
+        self.block[:, k.LAST] = np.searchsorted(source, own, "right")
+        others = self.block[:, (k.RETURN, k.PAST)].T.ravel()
+        also = np.flatnonzero(others >= 0)
+        self.edges = (
+            np.concatenate([source, also % max(len(own), 1)]),
+            np.concatenate([self.follow, others[also]]),
+        )
+
+    def _numbers(self, words: Integers) -> Integers:
+        """Return the numbers of the blocks that start at words, -1 where none does."""
+        if not len(self.starts):
+            return np.full(len(words), -1, np.int64)
+        found = np.minimum(np.searchsorted(self.starts, words), len(self.starts) - 1)
+        return np.where(self.starts[found] == words, found, -1)
+
+
+def frame_escapes(exploration: Exploration, number: int) -> Escapes:
+    """Lowest frame offset whose address the routine computes, by frame register."""
+    own = exploration.span(number)
+    leaders = np.flatnonzero(exploration.state.at[x.LEADER, own] == number + 1) + own.start
+    ends = exploration.code.block_ends[leaders] + 2  # with the delay slot
+    escapes: Escapes = {}
+    if not len(leaders):
+        return escapes
+    index = _spans(leaders, np.minimum(ends, len(exploration.words)) - leaders)
+    words = exploration.code.words[index].astype(np.int64)
+    op3, rd, first, second = words >> 19 & 63, words >> 25 & 31, words >> 14 & 31, words & 31
+    immediate = (words & 0x2000) > 0
+    computes = (words >> 30 == 2) & (op3 & 0x30 != 0x30) & ~np.isin(rd, (0, SP, FP))
+    lowest = np.where(immediate & (op3 == 0), (words & 0x1FFF ^ 0x1000) - 0x1000, _EVERYWHERE)
+    for register in (SP, FP):
+        # the other operand of `add` may be a register, which is unknown here
+        using = computes & ((first == register) | ~immediate & (second == register))
+        if using.any():
+            escapes[register] = int(lowest[using].min())
+    return escapes
+
+
+def _spans(starts: Integers, lengths: Integers) -> Integers:
+    """Return the indices of several spans, one after the other."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - ends + lengths, lengths) + np.arange(ends[-1])
+
+
+def _forms() -> NDArray[np.int64]:
+    forms = np.zeros(64 + 512, np.int64)
+    forms[list(LOADS)] |= k.LOADS
+    forms[list(ATOMIC)] |= k.ATOMIC
+    for op3, size in STORES.items():
+        forms[op3] |= k.STORE_SIZE * size
+    forms[64:] = [is_integer_vis(function << 5) for function in range(512)]
+    return forms
+
+
+_FORMS = _forms()
+
+
+def _arrays(words: k.Words, block: k.Rows, follow: Integers) -> k.Slices:
+    none, empty = np.zeros((0, 0), np.int64), np.zeros(0, np.int64)
+    slots = np.zeros(k.OFFSETS + 1, np.int64)
+    return k.Slices(
+        words, block, follow.astype(np.int64), none, slots, _FORMS, empty, none, none, none, none
+    )
+
+
+def _run(arrays: k.Slices, command: int) -> int:
+    if compiled.is_plain():
+        return _in_python(arrays, command)
+    return compiled.call(k.slice_routine, arrays, command)
+
+
+def _in_python(arrays: k.Slices, command: int) -> int:
+    """Do what the kernel does, on views of the arrays: their elements are Python's integers."""
+    views: Any = (each.data for each in arrays)
+    return k.slice_routine(k.Slices(*views), command)
 
 
 class Whole:
@@ -244,296 +260,103 @@ class Whole:
         return Part(range(leader, self._graph.extents[leader].end))
 
 
-_NOTHING = Part((), delay=False, compares=False)
-
-
 class Slice:
     """The slice of one routine."""
 
     # `exploration`, `graph`: The routine, as far as it is explored, and its blocks that take part.
 
     def __init__(self, exploration: Exploration, graph: BlockGraph, escapes: Escapes) -> None:
-        self._graph = graph
-        self._effects = BlockEffects(exploration, graph, escapes)
-        self._blocks = self._effects.blocks
-        self._uses = {leader: block.uses for leader, block in self._blocks.items()}
-        self._results: dict[int, list[int]] = {}
-        self._related = dict.fromkeys(self._blocks, 0)
-        self._comparing: set[int] = set()
-        self._kept: dict[int, frozenset[Hashable]] = {}
-        self.needed = dict.fromkeys(self._blocks, 0)  # Mask of locations by leader
-        work = graph.jumps
-        while work:
-            work = self._relate(self._need(work))
+        self._graph, self._escapes = graph, escapes
+        self._numbers = {leader: number for number, leader in enumerate(graph.starts.tolist())}
+        block = graph.block.copy()
+        block[:, k.FLAGS] |= graph.marks
+        lengths = np.where(graph.reaches, graph.ends - graph.starts, 0)
+        firsts = np.concatenate([[0], np.cumsum(lengths)])
+        block[:, k.FIRST] = firsts[:-1]
+        delays = graph.reaches & (block[:, k.DELAY] > 0)
+        block[:, k.DELAY] = np.where(delays, firsts[-1] + np.cumsum(delays) - 1, -1)
+        steps = int(firsts[-1] + np.count_nonzero(delays))
+        lowest = [escapes.get(register, k.NOWHERE) for register in (SP, FP)]
+        arrays = _arrays(exploration.code.words, block, graph.follow)._replace(
+            step=np.zeros((k.STEP_ROWS, steps), np.int64), escapes=np.array(lowest, np.int64)
+        )
+        offsets = _run(arrays, k.DESCRIBE)
+        width = -(-(k.FIRST_SLOT + 2 * offsets) // k.BITS)
+        rows = (k.SETS, len(block), len(block), steps)
+        sets, needed, related, results = (np.zeros((count, width), np.int64) for count in rows)
+        self._found = arrays._replace(sets=sets, needed=needed, related=related, results=results)
+        _run(self._found, k.SOLVE)
+        self._is_needed: Flags = np.any(needed, axis=1)
+
+    @cached_property
+    def needed(self) -> dict[int, int]:
+        """Mask of the locations that are needed, by leader."""
+        masks = dict.fromkeys(self._numbers, 0)
+        leaders = self._graph.starts[self._is_needed].tolist()
+        for leader, row in zip(leaders, self._found.needed[self._is_needed].tolist(), strict=True):
+            masks[leader] = sum([word << k.BITS * at for at, word in enumerate(row)])
+        return masks
+
+    @cached_property
+    def _bits(self) -> dict[Hashable, int]:
+        """Bits of masks by the locations, as `symbolic` calls them."""
+        bits: dict[Hashable, int] = {register: register for register in range(1, 32)}
+        bits["cc"] = k.CONDITION.bit_length() - 1
+        found = self._found.slots[:-1]
+        for at in np.flatnonzero(found).tolist():
+            for frame, register in enumerate((SP, FP)):
+                slot = register, at - k.OFFSETS // 2
+                bits[slot] = k.FIRST_SLOT + 2 * (int(found[at]) - 1) + frame
+        return bits
 
     def sources(self) -> list[int]:
         """Return the leaders, ascending, at which data flow begins: nothing is needed before."""
-        needed, predecessors = self.needed, self._graph.predecessors
-        starts = {leader for leader in self._graph.jumps if not needed[leader]}
-        for leader, mask in needed.items():
-            if mask:
-                starts.update(source for source in predecessors[leader] if not needed[source])
-        return sorted(starts)
+        graph, needed = self._graph, self._is_needed
+        source, target = graph.edges
+        begins = graph.is_jump & ~needed
+        begins[source[needed[target] & ~needed[source]]] = True
+        sources: list[int] = graph.starts[begins].tolist()
+        return sources
 
     def kept(self, leader: int, state: SymbolicState) -> SymbolicState:
         """Return what a state says about the locations that are needed at a leader."""
-        kept = self._kept.get(leader)
-        if kept is None:
-            kept = self._kept[leader] = self._effects.locations_in(self.needed[leader])
+        # Facts have no bit, and are kept by bit 0.
+        needed, bit = self.needed[leader] | 1, self._bits.get
         return {
-            location: value
-            for location, value in state.items()
-            if location in kept or (type(location) is tuple and location[0] == "fact")
+            location: value for location, value in state.items() if needed >> bit(location, 0) & 1
         }
 
     def part(self, leader: int) -> Part:
         """Return what must be executed of a block."""
-        block = self._blocks[leader]
-        mask = self._at_end(block)
-        compares = leader in self._comparing
-        past = self._past(block)
-        delay = any(mask & (step.writes | step.touches) or step.moves for step in block.delay)
-        if not (compares or delay or block.uses or (mask | past) & block.touched):
-            return _NOTHING
-        mask = self._before_transfer(leader, block, mask)
-        indices = []
-        for index, step in reversed(block.steps):
-            if mask & (step.writes | step.touches) or (step.moves and mask):
-                indices.append(index)
-            mask = self._before(step, mask)
-        indices.reverse()
-        return Part(indices, delay, compares)
+        row = self._found.block[self._numbers[leader]]
+        first, flags = int(row[k.FIRST]), int(row[k.FLAGS])
+        executed = self._executed[first : first + int(row[k.END]) - leader]
+        indices = [leader + at for at, each in enumerate(executed) if each]
+        return Part(indices, bool(flags & k.DELAYS), bool(flags & k.COMPARES))
 
-    # -- backwards: what is needed ---------------------------------------------------------
+    @cached_property
+    def _executed(self) -> bytes:
+        executed: bytes = self._found.step[k.EXECUTED].astype(np.uint8).tobytes()
+        return executed
 
-    def _need(self, leaders: Iterable[int]) -> set[int]:
-        """Find what is needed where these blocks start, and before; return all that changed."""
-        needed, predecessors = self.needed, self._graph.predecessors
-        work = [-leader for leader in leaders]  # a heap: the highest address first
-        heapq.heapify(work)
-        queued, changed = set(work), set()
-        while work:
-            key = heapq.heappop(work)
-            queued.discard(key)
-            leader = -key
-            changed.add(leader)
-            mask = self._through(leader, self._blocks[leader])
-            if mask == needed[leader]:
-                continue
-            needed[leader] = mask
-            for source in predecessors[leader]:
-                if -source not in queued:
-                    queued.add(-source)
-                    heapq.heappush(work, -source)
-        return changed
-
-    def _through(self, leader: int, block: SliceBlock) -> int:
-        """What is needed where a block starts; notes what of its results is."""
-        mask = self._before_transfer(leader, block, self._at_end(block))
-        if mask & block.writes:
-            results = []
-            for _, step in reversed(block.steps):
-                result = mask & step.writes
-                results.append(result)
-                if result or step.moves:
-                    mask = self._before(step, mask)
-            results.reverse()
-            self._results[leader] = results
-        return mask | self.needed[leader]
-
-    def _at_end(self, block: SliceBlock) -> int:
-        """What any of the blocks that follow needs, unless a call or trap makes it anew."""
-        needed, mask = self.needed, 0
-        for successor in block.successors:
-            mask |= needed[successor]
-        mask &= block.kept
-        if block.call_return >= 0:
-            mask |= needed[block.call_return] & block.left_by_call
-        return mask
-
-    def _before_transfer(self, leader: int, block: SliceBlock, mask: int) -> int:
-        """What is needed before a block's control transfer, if `mask` is behind it."""
-        for step in block.delay:
-            mask = self._before(step, mask)
-        return (mask | self._past(block)) & ~block.links | self._uses[leader]
-
-    def _past(self, block: SliceBlock) -> int:
-        return self.needed[block.falls_past] if block.falls_past >= 0 else 0
-
-    def _before(self, step: BlockStep, mask: int) -> int:
-        reads = step.reads if mask & step.writes else 0
-        mask &= ~step.writes
-        return (self._renamed(mask, step.moves < 0) if step.moves else mask) | reads
-
-    def _renamed(self, mask: int, to_ins: bool) -> int:
-        """The locations of a mask after, or before, the register window has moved."""
-        if to_ins:
-            moved = (mask & OUTS) << 16 | self._effects.slots_moved(mask, SP, FP)
-        else:
-            moved = (mask & INS) >> 16 | self._effects.slots_moved(mask, FP, SP)
-        return mask & (GLOBALS | CONDITION) | moved
-
-    # -- forwards: what is related ---------------------------------------------------------
-
-    def _relate(self, changed: set[int]) -> list[int]:
-        """Follow what is related, from changed blocks on; return blocks that now compare it."""
-        related, needed, found = self._related, self.needed, []
-        work, queued = sorted(changed), set(changed)
-        while work:
-            leader = heapq.heappop(work)
-            queued.discard(leader)
-            block = self._blocks[leader]
-            mask = related[leader] | needed[leader]
-            results = self._results.get(leader)
-            if results is not None:
-                for (_, step), result in zip(block.steps, results, strict=True):
-                    mask = self._after(step, mask, result)
-            elif mask & block.reads:
-                for _, step in block.steps:
-                    mask = self._after(step, mask, 0)
-            else:
-                mask &= ~block.writes
-            is_compared = mask & block.compared and leader not in self._comparing
-            if is_compared and self._at_end(block) | self._past(block):
-                self._comparing.add(leader)
-                self._uses[leader] |= block.compared
-                found.append(leader)
-            for successor, end in self._ends(block, mask):
-                known = related[successor]
-                if end & ~(known | needed[successor]):
-                    related[successor] = known | end
-                    if successor not in queued:
-                        queued.add(successor)
-                        heapq.heappush(work, successor)
-        return found
-
-    def _ends(self, block: SliceBlock, mask: int) -> list[tuple[int, int]]:
-        """(What follows a block, what is related there), `mask` before its control transfer."""
-        mask &= ~block.links
-        before = mask
-        for step in block.delay:
-            mask = self._after(step, mask, step.writes & self._at_end(block))
-        ends = [(to, mask & block.kept) for to in block.successors]
-        if block.falls_past >= 0:
-            ends.append((block.falls_past, before))
-        if block.call_return >= 0:
-            ends.append((block.call_return, mask & block.left_by_call))
-        return ends
-
-    def _after(self, step: BlockStep, mask: int, result: int) -> int:
-        """What is related after an instruction, of whose results `result` is needed."""
-        if mask & step.reads:
-            result = step.writes
-        mask &= ~step.writes
-        if step.moves:
-            mask = self._renamed(mask, step.moves > 0) & ~step.writes
-        return mask | result
-
-
-# -- The blocks from which an indirect jump can be reached
-#
-# Where each block ends (`_extents`), what follows it, and backwards from the jumps what leads to
-# them.
-
-_EVERYWHERE = -(1 << 20)  # below any frame offset
-
-
-class BlockExtent(NamedTuple):
-    """Where a block ends."""
-
-    end: int  # word index behind what it executes, its control transfer and delay slot aside
-    falls_to: int  # the leader that cuts it short, or -1
-    # at, flow: its control transfer, and where that goes; or -1 and None.
-    at: int
-    flow: Flow | None
-
-    def successors(self) -> list[int]:
-        """Return the leaders that follow."""
-        if self.falls_to >= 0:
-            return [self.falls_to]
-        return [] if self.flow is None else list(self.flow.successors())
-
-
-class BlockGraph(NamedTuple):
-    """Blocks by their leaders."""
-
-    # extents, predecessors: Of each block. A predecessor may be there more than once.
-    extents: dict[int, BlockExtent]
-    predecessors: dict[int, list[int]]
-    entries: list[int]  # Leaders at which the routine is entered, ascending
-    jumps: list[int]  # Leaders of the blocks that end in an indirect jump
-
-    def fingerprint(self, escapes: dict[int, int]) -> Hashable:
-        """Return what data flow over these blocks depends on."""
-        blocks: list[Hashable] = []
-        for leader, (_, falls_to, at, flow) in self.extents.items():
-            if flow is None:
-                blocks.append((leader, falls_to))
-            else:
-                inside = frozenset(to for to in flow.switch if to in self.extents)
-                blocks.append((leader, at, flow.fall, flow.taken, flow.call_return, inside))
-        return frozenset(blocks), tuple(self.entries), tuple(sorted(escapes.items()))
-
-
-def block_graph(exploration: Exploration, number: int) -> BlockGraph:
-    """Return the blocks of a routine, as far as it is explored, that lead to indirect jumps."""
-    extents = _extents(exploration, number)
-    predecessors: dict[int, list[int]] = {leader: [] for leader in extents}
-    for leader, extent in extents.items():
-        for successor in extent.successors():
-            if successor in predecessors:  # else it is still to be explored
-                predecessors[successor].append(leader)
-    goals = exploration.jumps.get(number, set())
-    jumps = [leader for leader, extent in extents.items() if extent.at in goals]
-    reaching = closure(jumps, predecessors.__getitem__)
-    return BlockGraph(
-        {leader: extents[leader] for leader in reaching},
-        {leader: predecessors[leader] for leader in reaching},
-        sorted(reaching & exploration.entries(number)),
-        jumps,
-    )
-
-
-def _extents(exploration: Exploration, number: int) -> dict[int, BlockExtent]:
-    next_end = exploration.next_end
-    leaders = sorted(exploration.leaders(number))
-    extents = {}
-    transfers = []
-    end = -1
-    for leader, after in zip(leaders, [*leaders[1:], 1 << 62], strict=True):
-        if leader >= end:
-            _, end, _ = exploration.routine_map.region(leader)
-        last = next_end[leader]
-        stop = min(last, end)
-        if after <= stop:
-            extents[leader] = BlockExtent(after, after, -1, None)
-            continue
-        extents[leader] = BlockExtent(stop, -1, -1, None)
-        if last < end:
-            transfers.append((leader, last))
-    flows = exploration.flows([at for _, at in transfers])
-    for (leader, at), flow in zip(transfers, flows, strict=True):
-        if flow is not None:
-            extents[leader] = BlockExtent(at, -1, at, flow)
-    return extents
-
-
-def frame_escapes(exploration: Exploration, number: int) -> Escapes:
-    """Lowest frame offset whose address the routine computes, by frame register."""
-    escapes: Escapes = {}
-    words, next_end = exploration.words, exploration.next_end
-    for leader in exploration.leaders(number):
-        for index in range(leader, min(next_end[leader] + 2, len(words))):
-            word = words[index]
-            op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
-            if word >> 30 != 2 or (first not in (SP, FP) and word & 31 not in (SP, FP)):
-                continue
-            if op3 & 0x30 == 0x30 or rd in (0, SP, FP):  # no result, or a frame register
-                continue
-            if not word & 0x2000:
-                for register in {first, word & 31} & {SP, FP}:
-                    escapes[register] = _EVERYWHERE  # the other operand is unknown here
-            elif first in (SP, FP):
-                lowest = simm13(word) if op3 == 0 else _EVERYWHERE  # only `add` gives an offset
-                escapes[first] = min(escapes.get(first, lowest), lowest)
-    return escapes
+    def fingerprint(self) -> Hashable:
+        """Return what data flow over this slice depends on."""
+        # Only blocks count where something is needed, or that lead to one. Control comes to a block
+        # where nothing is needed with nothing known that counts.
+        graph, found, needed = self._graph, self._found, self._is_needed
+        source, target = graph.edges
+        leads = needed[target]
+        counts = needed | graph.is_jump
+        counts[source[leads]] = True
+        marks = found.block[:, k.FLAGS] + (needed + 2 * graph.is_entry << 8)
+        rows = np.stack([graph.starts, graph.ends, graph.transfers, marks])[:, counts]
+        edges = graph.starts[np.stack([source[leads], target[leads]])]
+        block = found.block[counts]
+        first, length = block[:, k.FIRST], block[:, k.END] - block[:, k.START]
+        steps = _spans(first, np.where(graph.reaches[counts], length, 0))
+        executed = found.step[k.EXECUTED, steps]
+        delays = block[(block[:, k.FLAGS] & k.DELAYS) > 0, k.DELAY]
+        accesses = (found.step[k.PLACE, steps] >= 0) & (executed > 0)
+        uses_frame = accesses.any() or (found.step[k.PLACE, delays] >= 0).any()
+        escapes = tuple(sorted(self._escapes.items())) if uses_frame else ()
+        return rows.tobytes(), edges.tobytes(), executed.tobytes(), escapes

@@ -310,6 +310,10 @@ class Cursor:
 
     def unsigned(self) -> int:
         """Read an unsigned number of variable length (LEB128)."""
+        value = self.code[self.at]
+        if value < 0x80:  # most of them
+            self.at += 1
+            return value
         return self._leb128()[0]
 
     def signed(self) -> int:

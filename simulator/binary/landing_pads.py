@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from simprof.simulator.binary.dwarf_lines import Cursor
@@ -130,8 +131,10 @@ def _pads(reader: _Reader, start: int) -> Iterator[tuple[int, Range]]:
     encoding = reader.byte()
     length = reader.unsigned()
     end = reader.at + length
+    # Compilers choose unsigned numbers, which need no look at the encoding; there are many.
+    read = reader.unsigned if encoding == _UNSIGNED else partial(reader.encoded, encoding)
     while reader.at < end:
-        first, size, pad = (reader.encoded(encoding) for _ in range(3))
+        first, size, pad = read(), read(), read()
         reader.unsigned()
         if pad:
             yield base + pad, Range(start + first, start + first + size)

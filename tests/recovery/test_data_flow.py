@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from simprof.profiler.recovery.jump_tables import DataFlow
-from simprof.profiler.recovery.slices import block_graph, frame_escapes
+from simprof.profiler.recovery.slices import BlockGraph, frame_escapes
 from simprof.profiler.recovery.symbolic import (
     MASK64,
     RETURN_ADDRESS,
@@ -39,7 +39,7 @@ def reaching(
     explored = Explored({"f": code(*body), **others})
     found = explored.run()
     memory = ReadOnlyMemory([(BASE, explored.program.segments[0].data)], MASK64)
-    graph, escapes = block_graph(found, 0), frame_escapes(found, 0)
+    graph, escapes = BlockGraph(found, 0), frame_escapes(found, 0)
     flow = DataFlow(found, graph, explored.code, memory, escapes)
     return flow.propagate()[explored.index(jump)]
 

@@ -214,13 +214,13 @@ def test_the_same_graph_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> Non
     """Exploration starts over often; what no jump can be reached from does not count either."""
     known: Answers = {}
     analysed = []
-    analyse = JumpResolver._analyse
+    resolve = JumpResolver._resolve
 
-    def counted(*arguments: Any) -> Mapping[int, Resolution | None]:
+    def counted(*arguments: Any) -> Resolution | None:
         analysed.append(arguments)
-        return analyse(*arguments)
+        return resolve(*arguments)
 
-    monkeypatch.setattr(JumpResolver, "_analyse", counted)
+    monkeypatch.setattr(JumpResolver, "_resolve", counted)
     answers = []
     for entries in ([], [], ["two"], ["jump"]):
         explored = Explored({"f": switch(1, "one", "two")}, entries=entries)

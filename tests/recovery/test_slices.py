@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from simprof.profiler.recovery import jump_tables
-from simprof.profiler.recovery.effects import CONDITION, FIRST_SLOT, bit
+from simprof.profiler.recovery import jump_tables, slices
+from simprof.profiler.recovery import slice_kernel as k
+from simprof.profiler.recovery.idioms import bit
 from simprof.profiler.recovery.recovery import Known, recover
-from simprof.profiler.recovery.slices import Slice, Whole, block_graph, frame_escapes
+from simprof.profiler.recovery.slice_kernel import CONDITION, FIRST_SLOT
+from simprof.profiler.recovery.slices import BlockGraph, Slice, Whole, frame_escapes
 from simprof.simulator.binary import elf
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
@@ -28,7 +32,7 @@ class Sliced:
     def __init__(self, *body: Instruction | str) -> None:
         self.explored = Explored({"f": code(*body), "leaf": LEAF})
         found = self.explored.run()
-        graph = block_graph(found, 0)
+        graph = BlockGraph(found, 0)
         self.slice = Slice(found, graph, frame_escapes(found, 0))
 
     def needed(self, place: str) -> int:
@@ -105,14 +109,46 @@ def test_a_slice_finds_what_the_whole_routine_finds(
 ) -> None:
     program = elf.load(fixture_elf(name, machine))
     sliced, whole = Known(), Known()
-    recover(program, known=sliced)
+    recovered = recover(program, known=sliced)
     used = []
 
-    def everything(exploration: object, graph: object, escapes: object) -> Whole:
-        used.append(graph)
-        return Whole(graph)  # type: ignore[arg-type]
+    class Everything(Whole):
+        def __init__(self, exploration: object, graph: BlockGraph, escapes: object) -> None:
+            super().__init__(graph)
+            used.append(graph)
 
-    monkeypatch.setattr(jump_tables, "Slice", everything)
-    recover(program, known=whole)
+        def fingerprint(self) -> object:
+            return object()
+
+    monkeypatch.setattr(jump_tables, "Slice", Everything)
+    graphs = recover(program, known=whole)
     assert used
-    assert sliced.jumps == whole.jumps
+    assert list(graphs.routines) == list(recovered.routines)
+    assert _answers(sliced) == _answers(whole)
+
+
+def _answers(known: Known) -> dict[object, object]:
+    """What jumps of routines resolve to, by what is known of a routine as a whole."""
+    return {key: each for key, each in known.jumps.items() if type(key) is tuple and len(key) == 3}
+
+
+@pytest.mark.parametrize("name", ["switches", "nonlocal"])
+def test_machine_code_finds_what_python_finds(
+    monkeypatch: pytest.MonkeyPatch, fixture_elf: Callable[..., Path], name: str
+) -> None:
+    """Slices, blocks, steps and slots are the same, array by array."""
+    native, commands = slices._run, []
+
+    def both(arrays: k.Slices, command: int) -> int:
+        copies: Any = (each.copy() for each in arrays)
+        again = k.Slices(*copies)
+        result = native(arrays, command)
+        commands.append(command)
+        assert slices._in_python(again, command) == result
+        for before, after in zip(arrays, again, strict=True):
+            np.testing.assert_array_equal(before, after)
+        return result
+
+    monkeypatch.setattr(slices, "_run", both)
+    recover(elf.load(fixture_elf(name, "v9")))
+    assert set(commands) == {k.REACH, k.DESCRIBE, k.SOLVE}
