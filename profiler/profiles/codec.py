@@ -8,6 +8,7 @@ only where they have other values; those whose default is `written` always are.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -105,4 +106,37 @@ def decode(kind: type[T], value: object, where: str = "profile") -> T:
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
-        raise ValueError(str(error).replace("`$", f"`{where}")) from None
+        raise ValueError(_in_words(str(error), where)) from None
+
+
+# msgspec's sentences, and what they say to somebody who wrote a file by hand.
+_SENTENCES = (
+    (r"Object contains unknown field `(.*)`", "unknown key '{0}'{of}"),
+    (r"Object missing required field `(.*)`", "{0} is missing{of}"),
+    (r"Invalid enum value (.*)", "{at} is {0}, which it cannot be"),
+    (r"Expected `int` >= (\d+)", "{at} must be a whole number, {0} or more"),
+    (r"Expected `array` of length >= 1", "{at} must not be empty"),
+    (r"Expected `(.*)`, got `.*`", "{at} must be {0}"),
+)
+_KINDS = {
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+
+
+def _in_words(sentence: str, where: str) -> str:
+    said, _, place = sentence.partition(" - at `$")
+    at = f"{where}{place.removesuffix('`')}".lstrip(".")
+    for pattern, words in _SENTENCES:
+        if (match := re.fullmatch(pattern, said)) is not None:
+            found = [
+                " or ".join(_KINDS.get(each, each) for each in part.split(" | "))
+                for part in match.groups()
+            ]
+            return words.format(*found, at=at or "it", of=f" in {at}" if at else "")
+    return f"{at}: {said}" if at else said

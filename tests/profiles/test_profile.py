@@ -131,7 +131,7 @@ def test_file_describes_itself() -> None:
         (to_bytes(measurement())[:-9], "cut short"),
         (to_bytes(measurement()) + b"x", "after its end"),
         (FORMAT.first_line + gzip.compress(b"[]", mtime=0), "is a damaged profile"),
-        (FORMAT.first_line + gzip.compress(b"{}", mtime=0), "missing required field"),
+        (FORMAT.first_line + gzip.compress(b"{}", mtime=0), "is missing"),
     ],
 )
 def test_bad_files_are_refused(data: bytes, message: str) -> None:

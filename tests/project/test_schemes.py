@@ -239,8 +239,8 @@ def test_a_run_under_it(simprof: Simprof, tmp_path: Path) -> None:
     assert "heads: routine entries and loop heads, a counter at each (example)" in done.stderr
     assert "without a counter" in done.stderr
     answer = json.loads((tmp_path / "run.json").read_text())
-    assert (answer["mode"], answer["options"]["loops-only"]) == ("heads", False)
-    assert '`options["loops-only"]`' in PAGE
+    assert (answer["mode"], answer["options"]["loops_only"]) == ("heads", False)
+    assert '`options["loops_only"]`' in PAGE
     routines = answer["routines"]
     entered = sum(routine["entered"] for routine in routines)
     increments = answer["counts"]["edge_increments"]

@@ -62,8 +62,8 @@ SOUND = {
 def test_the_repository_has_no_cycle_and_nothing_points_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tools.structure.read_tree", lambda root: {ROOT: repository()}[root])
-    found = measured()
+    tree, found = repository(), measured()
+    monkeypatch.setattr("tools.structure.read_tree", lambda root: {ROOT: tree}[root])
     monkeypatch.setattr("tools.structure.measures", lambda tree: found)
     assert structure.main([]) == 0, capsys.readouterr().out
 

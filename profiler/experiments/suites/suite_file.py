@@ -123,7 +123,7 @@ def as_table(kind: type[T], table: object, where: str) -> T:
     try:
         return decode(kind, table, "")
     except ValueError as error:
-        raise UsageError(f"{where}: {str(error).replace('`.', '`')}") from None
+        raise UsageError(f"{where}: {error}") from None
 
 
 def read_suite(path: Path) -> Suite:
