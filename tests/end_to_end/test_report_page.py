@@ -244,6 +244,9 @@ def test_every_mode_has_its_page(browser: Browser, tmp_path: Path) -> None:
             hottest = max(each.routines, key=lambda routine: routine.instructions)
             carry = sum(edge.instrumented for edge in hottest.edge_counts)
             assert page.locator(".edge.chord").count() == carry, each.mode
+            labels = page.locator(".edge text").all_text_contents()
+            said = sorted(int(label.replace(",", "")) for label in labels if label.startswith("+"))
+            assert said == sorted(e.added for e in hottest.edge_counts if e.added), each.mode
             page.get_by_role("tab", name="Code").click()
             assert (page.locator("#pane tr.added").count() > 0) == (hottest.added > 0), each.mode
             page.keyboard.press("n")

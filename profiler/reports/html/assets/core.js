@@ -213,6 +213,13 @@ function labelLines(text) {
   return text ? text.split(/(?<=;) | (?=else )/) : [];
 }
 
+// What stands below: how often the edge was crossed, and the instructions that its code added.
+function edgeNumbers(found, number) {
+  const count = found.edges[number][3];
+  const added = found.added.get(number) ?? 0;
+  return [size(count) ? digits(count) : "", size(added) ? `+${digits(added)}` : ""].filter(Boolean);
+}
+
 // A self-loop: out of the block's right side, to the label that dagre has made room for, and back.
 function loopPoints(block, label) {
   const side = block.x + block.width / 2;

@@ -73,7 +73,7 @@ class Drawing {
     const thick = 1 + (2.2 * Math.log(1 + size(count))) / Math.log(1 + this.most);
     const labels = [];
     labelLines(does).forEach((part) => labels.push(drawn("text", { class: "does" }, short(part))));
-    if (size(count)) labels.push(drawn("text", {}, digits(count)));
+    edgeNumbers(this.found, number).forEach((part) => labels.push(drawn("text", {}, part)));
     labels.forEach((label, at) => {
       label.setAttribute("x", x);
       label.setAttribute("y", y + 4 + 12 * (at - (labels.length - 1) / 2));

@@ -57,7 +57,7 @@ function placed(found, counts, chosen, names) {
   found.edges.forEach(([source, target, , count], number) => {
     if (!chosen.has(source) || !chosen.has(target)) return;
     const does = actionOf(found, number);
-    const shown = [...labelLines(does).map(short), size(count) ? digits(count) : ""].filter(Boolean);
+    const shown = [...labelLines(does).map(short), ...edgeNumbers(found, number)];
     graph.setEdge(String(source), String(target), {
       width: shown.length ? Math.max(...shown.map((each) => each.length)) * 6.3 : 0,
       height: 12 * shown.length, labelpos: "r", labeloffset: 8, weight: 1 + Math.log10(1 + size(count)),
