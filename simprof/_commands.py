@@ -72,7 +72,7 @@ def export(profile: Measurement | StrPath, format: str, **options: Any) -> bytes
     >>> import simprof
     >>> measurement = simprof.run("fixtures/bin/v9/sieve.elf")
     >>> simprof.export(measurement, "csv").decode().splitlines()[0][:36]
-    'mode,routine,symbol,module,routine_a'
+    'routine,symbol,module,routine_addres'
     """
     from simprof.profiler.commands.export import export_command
 
