@@ -97,7 +97,7 @@ def test_control_that_comes_from_anywhere_has_not_come_through_silent_blocks() -
     returned = routine.after("join", 2)
     assert routine.way(returned, "main") == []
     assert routine.way(returned, "right") == []
-    with pytest.raises(EventsLostError, match="unknown way"):
+    with pytest.raises(EventsLostError, match="unknown path"):
         routine.way(returned, "join")
 
 
