@@ -134,7 +134,7 @@ def test_a_real_program(
 ) -> None:
     """The preprocessor of cppcheck, which takes seconds to build where the whole takes minutes.
 
-    `tools/scale.py` reads the coverage of the whole back.
+    Coverage of the whole of cppcheck is exported by no test.
     """
     own = cppcheck / "externals" / "simplecpp"
     flags = (level, "-g", "-w", f"-I{own}", str(own / "simplecpp.cpp"))
