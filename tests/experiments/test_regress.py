@@ -179,6 +179,8 @@ def damages() -> Iterator[tuple[str, str]]:
         "another setting": (line, line.replace("qpt2", "pp")),
         "an address": (place, place.replace("0x1000", "main")),
         "a place": (place, place.replace("0>8=aaaa", "0>8")),
+        "the offset of a place": (place, place.replace("0>8=aaaa", "1c'30>8=aaaa")),
+        "an edge from nowhere to nowhere": (place, place.replace("0>8=aaaa", ">=aaaa")),
         "the cost of a mode without a setting": (cost, cost.replace("qpt2", "pp")),
         "the cost of something else": (cost, cost.replace("code of mode", "snippet")),
         "no cost": (f"{cost}\n", ""),

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -294,12 +295,17 @@ def _put(facts: dict[Any, Any], name: object, value: object) -> None:
     facts[name] = value
 
 
+# A place as `BaselineRoutine` names it: an edge, which has a source or a target, or a block.
+_OFFSET = "[0-9a-f]{1,16}s?"
+_PLACE = re.compile(rf"({_OFFSET}>({_OFFSET})?|>{_OFFSET})(:\S+)?|{_OFFSET}[\^$]")
+
+
 def _parse_routine(address: str, name: str, value: object) -> BaselineRoutine:
     numbers = dict(decode(dict, value, "a routine"))
     places: dict[str, str] = {}
     for word in decode(str, numbers.pop("places", None), "places").split():
         place, equals, digest = word.rpartition("=")
-        if not equals:
+        if not equals or not _PLACE.fullmatch(place):
             raise ValueError(f"{word!r} is no place")
         _put(places, place, digest)
     texts = {key: numbers.pop(key) for key in _ROUTINE_TEXTS if key in numbers}
