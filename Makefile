@@ -8,10 +8,8 @@
 # make fuzz   damaged and hostile files for all that reads one: FUZZ_SECONDS (60) of them
 # make bench  speed, as tables: the engine, whole commands on real programs, beside limits
 # make performance  measure it again for docs/performance.md
-# make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
-#               docs/results-wcet.md: the same on the suite wcet, the programs of KITER, and
-#               docs/results-family.md: the later schemes
-# make executed  docs/results-executed*.md: predicted and executed costs side by side
+# make results  measure the tables of results, docs/data: all, or PAGES (results-wcet needs no
+#               toolchain); what was interrupted is resumed
 # make structure  list the packages and their imports, measure the whole; draw docs/layers.svg (needs graphviz's dot)
 # make determinism  programs twice, in other surroundings: the same answers? SUITES: all of these suites
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
@@ -25,24 +23,16 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
 	done)
-# Tables of the later schemes, which are not among `--all`.
-FAMILY = ppp-parts family
-# The table that needs the cross compiler, where there is one.
-COMPILED = $$(command -v sparc64-linux-gnu-gcc-12 >/dev/null && echo gcov-arcs)
-# Tables with what was executed, and real programs that are small enough for it.
-EXECUTED = $(BIN)/simprof table epp1 tpp2 cs6120 rewriting instrumented
-REAL = $(patsubst %,--benchmark %,compress minigzip tinyscheme stones mesh integrals cjpeg mawk)
-REAL_32 = $(patsubst %,--benchmark %,compress integrals)
 PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
-SUITE ?= spec-like
+PAGES ?=
 SUITES ?=
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long ci mutants fuzz bench performance results executed structure baselines golden format fixtures clean
+.PHONY: run test check long ci mutants fuzz bench performance results structure baselines golden format fixtures clean
 .PHONY: kernels runtime toolchain site versions determinism
 
 run: $(VENV)/.installed
@@ -77,15 +67,7 @@ fuzz: $(VENV)/.installed-dev
 	$(BIN)/python tools/fuzz.py --seconds $(FUZZ_SECONDS)
 
 results: $(VENV)/.installed-dev toolchain
-	$(BIN)/simprof table --all $(COMPILED) --suite $(SUITE) --markdown -o docs/results.md
-	$(BIN)/simprof table --all $(COMPILED) --suite wcet --markdown -o docs/results-wcet.md
-	$(BIN)/simprof table $(FAMILY) --suite $(SUITE) --input train --markdown -o docs/results-family.md
-
-executed: $(VENV)/.installed-dev toolchain
-	$(EXECUTED) --suite micro --markdown -o docs/results-executed-micro.md
-	$(EXECUTED) --suite wcet --markdown -o docs/results-executed-wcet.md
-	$(EXECUTED) --suite spec-like $(REAL) --markdown -o docs/results-executed.md
-	$(EXECUTED) --suite spec-like $(REAL_32) --build v8plus-O2 --markdown -o docs/results-executed-32.md
+	$(BIN)/python -m tools.results $(PAGES) --workers $(WORKERS)
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py

@@ -28,7 +28,7 @@ COMPARED = (
 """The eleven modes that `compare` is measured with: those that there were first."""
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "simprof/bench/2"
-NO_RESULTS = (":(exclude)docs/performance.*", ":(exclude)docs/reliability.*")
+NO_RESULTS = tuple(f":(exclude)docs/{name}" for name in ("performance.*", "reliability.*", "data"))
 """What git leaves out when it says whether files were changed: what is written meanwhile."""
 
 Part = Literal["engine", "command", "text", "length", "event", "recovery"]

@@ -53,7 +53,7 @@ MAELARDALEN = "Mälardalen"  # The benchmarks of worst-case execution times that
 RELEASE = re.compile(r"\((SPEC\d+)\)")
 
 
-class SuiteMember(Struct, frozen=True):
+class SuiteMember(Struct, frozen=True, omit_defaults=True):
     """A program of a suite, as tables know it."""
 
     name: str
@@ -164,7 +164,7 @@ class TableSpec(Struct, frozen=True):
         return tuple(each(table) for each in self.claims)
 
 
-class View(Struct, frozen=True):
+class View(Struct, frozen=True, omit_defaults=True):
     """Which input, build and blocks tables are made of."""
 
     input: str = "ref"  # The input that stands where papers have "ref"; needs of "train" keep that.
@@ -418,7 +418,7 @@ def problems(result: CellResult, predicted: CellResult | None = None) -> Iterato
             yield f"{what} {here:,} instructions there, not {there:,}"
 
 
-class TableReport(Struct, frozen=True):
+class TableReport(Struct, frozen=True, omit_defaults=True):
     """Tables with what they were made of: what `reports` render."""
 
     # suite, title: Name of the suite and its title ("" where only results of it are there).

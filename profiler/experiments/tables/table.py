@@ -56,7 +56,7 @@ class Verdict(StrEnum):
 FEWEST = 5  # Programs that a verdict rests on at least
 
 
-class TableColumn(Struct, frozen=True):
+class TableColumn(Struct, frozen=True, omit_defaults=True):
     """A column: its key for programs, its title for people, how its numbers are written.
 
     `average`: whether its average over programs means something. `quotient`: whether its numbers
@@ -75,7 +75,7 @@ class TableColumn(Struct, frozen=True):
         return self.form is not Form.TEXT
 
 
-class TableRow(Struct, frozen=True):
+class TableRow(Struct, frozen=True, omit_defaults=True):
     """One row."""
 
     values: tuple[Value, ...]  # As many as there are columns
@@ -104,7 +104,7 @@ class Likeness(Struct, frozen=True):
     words: str  # What it means
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, omit_defaults=True):
     """A conclusion that a paper draws, and what our numbers say about it."""
 
     text: str  # The claim, in our words, with the paper's figure
@@ -140,7 +140,7 @@ class Bars(Struct, frozen=True):
     logarithmic: bool = False
 
 
-class ReportTable(Struct, frozen=True):
+class ReportTable(Struct, frozen=True, omit_defaults=True):
     """A table or graph of a paper, reproduced."""
 
     name: str  # What `simprof table` calls it ("epp1")
