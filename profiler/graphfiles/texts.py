@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise, product
 from typing import TYPE_CHECKING, Any
 
-from simprof.profiler.graphfiles.reader import GREATEST_EDGES
+from simprof.profiler.graphfiles.reader import GREATEST_EDGES, GREATEST_WEIGHT
 from simprof.simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
@@ -42,8 +42,20 @@ def read_lines(text: str) -> nx.MultiDiGraph:
         if len(words) not in (2, 3):
             raise FormError(f"line {number}: must be `SOURCE TARGET [WEIGHT]`, not {line!r:.60}")
         weight = {"weight": words[2]} if len(words) == 3 else {}
+        if weight and not _is_weight(words[2]):
+            raise FormError(
+                f"line {number}: a weight is a number from 0 to {GREATEST_WEIGHT:g}, "
+                f"not {words[2]!r:.60}"
+            )
         graph.add_edge(words[0], words[1], id=number, **weight)
     return with_ends(graph)
+
+
+def _is_weight(word: str) -> bool:
+    try:
+        return 0 <= float(word) <= GREATEST_WEIGHT
+    except ValueError:
+        return False
 
 
 def with_ends(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
@@ -57,9 +69,9 @@ def with_ends(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
     if "exit" not in named:
         last = [node for node in graph if not graph.out_degree(node)]
         if len(last) != 1:
-            found = f"{len(last)} ({', '.join(last):.60})" if last else "none"
+            found = f"here are {len(last)} ({', '.join(last):.60})" if last else "here all are left"
             raise FormError(
-                f"the exit is the one block that no edge leaves, and here are {found}; "
+                f"the exit is the one block that no edge leaves, and {found}; "
                 "DOT (exit=NAME;) and JSON can name it"
             )
         graph.graph["exit"] = last[0]

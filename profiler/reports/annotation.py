@@ -40,9 +40,9 @@ from simprof.profiler.profiles.program_files import SourceFiles
 from simprof.profiler.profiles.tables import Cell
 from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import ShortNames, counted, digits, known_as, plural, visible
-from simprof.profiler.reports.listings import is_called, names_of
+from simprof.profiler.reports.listings import is_called, matches, names_of
 from simprof.profiler.reports.run_json import measurement_head
-from simprof.simulator.binary.demangling import demangle
+from simprof.simulator.binary.demangling import base_names, demangle, spellings
 from simprof.simulator.binary.program import SourceLine
 from simprof.simulator.errors import UsageError
 from simprof.simulator.isa.disassembly import disassemble
@@ -142,6 +142,8 @@ class Annotator:
         ]
         files = [file for file in self._counts.files if _is_file(file, target)]
         if not routines and not files:
+            if inlined := self._of_inlined(target):
+                return self._annotation(inlined)
             raise UsageError(
                 f"{target} is neither a routine of the profile nor a source file that it knows: "
                 "`simprof show PROFILE routines` lists them"
@@ -156,6 +158,23 @@ class Annotator:
         for code in routines:
             views += self._own_source(code)
         return self._annotation(views + list(map(self._source, files)))
+
+    def _of_inlined(self, target: str) -> list[SourceView]:
+        """Return the source of routines of some name that have no code of their own."""
+        lines: dict[str, set[int]] = {}
+        for each in self._counts.inlined:
+            names = {*spellings(each.copy.symbol), *base_names(each.copy.symbol), each.copy.name}
+            if each.line is None or not matches(names, (target,)):
+                continue
+            addresses = chain.from_iterable(
+                range(part.start, part.end, 4) for part in each.copy.ranges
+            )
+            found = {self._counts.line_at(address) for address in addresses} | {each.line}
+            file, first = each.line.file, each.line.line
+            # Lines of what was inlined into it are left out where that is declared before it
+            own = {at.line for at in found if at and at.file == file and at.line >= first}
+            lines[file] = lines.get(file, set()) | own
+        return [self._source(file, min(own), max(own)) for file, own in lines.items()]
 
     def _annotation(self, views: Sequence[SourceView | CodeView]) -> Annotation:
         return Annotation(self._counts, tuple(views), tuple(dict.fromkeys(self._notes)))

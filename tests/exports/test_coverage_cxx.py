@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from simprof.profiler import cli
 from simprof.profiler.experiments.suites.sources import fetched_archive, unpack
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.exports.coverage import coverage
@@ -72,6 +74,23 @@ HEADERS = {
     "int main(int c, char **v)\n{\n  int s = outer(c + 4);\n  s += outer2(c + 9) + rows(c);\n"
     '  printf("%d\\n", s);\n  return 0;\n}\n',
 }
+
+
+@pytest.mark.toolchain
+def test_source_of_routines_that_are_inlined_everywhere(
+    compile_c: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        HEADERS[INNER] + "int main(int c, char **v)\n{\n  return inner(c + 4) + inner(c * 9);\n}\n"
+    )
+    program = compile_c(text, ("-O2", "-g"), "v9")
+    profile = str(tmp_path / "profile")
+    assert cli.run(["run", str(program), "--mode", "edges", "-o", profile]) == 18
+    capsys.readouterr()
+    assert cli.run(["show", profile, "source", "inner", "--json"]) == 0
+    (file,) = json.loads(capsys.readouterr().out)["files"]
+    assert {line["line"] for line in file["lines"]} <= {1, 3, 4, 5, 6}
+    assert [(each["name"], each["executions"]) for each in file["inlined"]] == [("inner", 1)] * 2
 
 
 @pytest.mark.long
