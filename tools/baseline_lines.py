@@ -115,7 +115,7 @@ def profile_lines(key: str, target: Target) -> Iterator[str]:
         If it cannot be run.
     """
     stdin = os.devnull if target.given.stdin is None else str(target.given.stdin)
-    given = ["--argv0", target.argv0, "--stdin", stdin]
+    given = ["--argv0", target.options.argv0, "--stdin", stdin]
     with tempfile.TemporaryDirectory(prefix="simprof-baselines-") as empty:
         given += ["--root", empty, str(target.program), "--", *target.given.arguments]
         for setting in settings(PROFILE_SETTINGS):

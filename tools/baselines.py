@@ -149,13 +149,13 @@ def targets(suite: str, build: str) -> Mapping[str, Target]:
     found, failures = suite_targets(suite, [BUILDS[build]], [INPUT], _MODEL, BASELINES)
     for name, reason in failures.items():
         raise BaselineError(f"{name}: {reason}")
-    return {each.argv0: _v8(each) if build == "v8" else each for each in found}
+    return {each.options.argv0: _v8(each) if build == "v8" else each for each in found}
 
 
 def _v8(target: Target) -> Target:
     program = target.program
     file = program.parent.with_name("v8") / program.name
-    return replace(target, name=f"{target.argv0} {INPUT} v8", program=file, facts={})
+    return replace(target, name=f"{target.options.argv0} {INPUT} v8", program=file, facts={})
 
 
 def _program(

@@ -129,6 +129,17 @@ def _pairs(
     return [(each.name, pair) for pair in pairs if (each := pair[1] or pair[0]) is not None]
 
 
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+def changed(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, tuple[V | None, V | None]]:
+    """Return both values of each key whose values differ; None where one side has none."""
+    keys = dict.fromkeys((*before, *after))
+    pairs = ((key, (before.get(key), after.get(key))) for key in keys)
+    return {key: pair for key, pair in pairs if pair[0] != pair[1]}
+
+
 class Matchable(Protocol):
     """A routine, as far as matching it goes."""
 

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from simprof import schemes
 from simprof.profiler import cli
 from simprof.profiler.experiments.regress import file as regress_file
-from simprof.profiler.experiments.regress import regress
+from simprof.profiler.experiments.regress import measure
 from simprof.profiler.experiments.regress.causes import (
     PlanChange,
     place_text,
@@ -75,8 +75,9 @@ def routine(name: str = "main", address: int = 0x1000, **changes: Any) -> Baseli
     """A routine with two instrumented edges."""
     numbers = {"activations": 1, "added": 8, "instructions": 50, "paths": 0, "cut_edges": 0}
     plain = BaselineRoutine(
-        name, address, "g1", "p1", {"0>8": "aaaa", "8>": "bbbb"}, "none", "", "c1", numbers
-    )
+        name, address, **numbers, graph="g1", plan="p1", places="0>8=aaaa 8>=bbbb", profile="c1",
+        table="none", register="",
+    )  # fmt: skip
     return replace(plain, **changes)
 
 
@@ -92,7 +93,7 @@ def baseline(**metrics: int) -> Baseline:
     )
     settings = {"qpt2": {"mode": "qpt2", "weights": "heuristic"}}
     tool = {"simprof": "1", "unicorn": "2"}
-    return Baseline(tool, {"qpt2": "2-d1"}, settings, {"a.elf": run})
+    return Baseline(tool, {"code of mode qpt2": "2-d1"}, settings, {"a.elf": run})
 
 
 def with_run(old: Baseline, **changes: Any) -> Baseline:
@@ -282,8 +283,7 @@ def test_a_metric_that_comes_or_goes_is_a_change() -> None:
 
 
 def test_routines_are_compared_where_everything_is_exact() -> None:
-    numbers = dict(routine().numbers) | {"added": 9}
-    moved = with_result(baseline(), routines=(routine(numbers=numbers), routine("leaf", 0x2000)))
+    moved = with_result(baseline(), routines=(routine(added=9), routine("leaf", 0x2000)))
     found = only(compared(baseline(), moved))
     assert found.state == "changed"
     assert [each.name for each in found.routines] == ["main"]
@@ -312,7 +312,7 @@ def test_what_is_recorded_explains() -> None:
     )
     found = only(compared(old, replace(new, tool={"simprof": "2", "unicorn": "3"})))
     assert kinds(found) == ["simprof", "emulator"]
-    found = only(compared(old, replace(new, costs={"qpt2": "2-d2"})))
+    found = only(compared(old, replace(new, costs={"code of mode qpt2": "2-d2"})))
     assert kinds(found) == ["cost model"]
     assert found.causes[0].text == "code of mode qpt2: its source files changed"
     assert found.causes[0].details == ("version 2-d1 -> 2-d2",)
@@ -322,7 +322,7 @@ def test_what_is_recorded_explains() -> None:
 
 
 def test_another_plan_is_told_edge_by_edge() -> None:
-    other = routine(plan="p2", places={"0>8": "cccc", "10>8": "dddd"})
+    other = routine(plan="p2", places="0>8=cccc 10>8=dddd")
     new = with_result(baseline(added=90), routines=(other, routine("leaf", 0x2000)))
     found = only(compared(baseline(), new))
     assert kinds(found) == ["algorithm"]
@@ -568,7 +568,10 @@ def test_names_of_programs_tell_them_apart() -> None:
     paths = [BIN / "v9/loops.elf", BIN / "v8/loops.elf", BIN / "v8/calls.elf"]
     names = [target.name for target in file_targets(paths, MODEL)]
     assert names == ["v9/loops.elf", "v8/loops.elf", "v8/calls.elf"]
-    assert {target.argv0 for target in file_targets(paths, MODEL)} == {"loops.elf", "calls.elf"}
+    assert {target.options.argv0 for target in file_targets(paths, MODEL)} == {
+        "loops.elf",
+        "calls.elf",
+    }
     with pytest.raises(UsageError, match="named twice"):
         file_targets([paths[0], paths[0]], MODEL)
 
@@ -592,12 +595,12 @@ def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
         weights=profile,
     )
     setting = Setting("tpp(2.5,0)", "tpp", options)
-    facts = regress.describe(setting, tmp_path)
-    restored = regress.restore(setting.name, facts, tmp_path)
+    facts = measure.describe(setting, tmp_path)
+    restored = measure.restore(setting.name, facts, tmp_path)
     assert restored == setting
     for wrong in ({"mode": "cake"}, {"cold": "much"}, {"cake": 1}, {"path_limit": True}):
         with pytest.raises(UsageError, match="cannot be restored"):
-            regress.restore("s", {**facts, **wrong}, tmp_path)
+            measure.restore("s", {**facts, **wrong}, tmp_path)
 
 
 # --- suites
@@ -804,7 +807,7 @@ class Lines(LineTable):
 
 def test_explanations_name_source_lines() -> None:
     moved = with_result(
-        baseline(added=110), routines=(routine(plan="p2", places={"0>8": "cccc", ">0": "dddd"}),)
+        baseline(added=110), routines=(routine(plan="p2", places="0>8=cccc >0=dddd"),)
     )
     found = compared(baseline(), with_run(moved, lines=Lines()))
     cause = next(each for each in only(found).causes if each.kind == "algorithm")
@@ -887,7 +890,7 @@ def test_a_program_that_takes_too_long_is_124(place: Path) -> None:
 
 def changed_check() -> Check:
     """A check with a change, a note and an error."""
-    other = routine(name="f<g>|h", plan="p2", places={"0>8": "cccc"})
+    other = routine(name="f<g>|h", plan="p2", places="0>8=cccc")
     new = with_result(baseline(added=90), routines=(other,))
     found = compared(baseline(), new)
     (run,) = found.runs

@@ -214,7 +214,7 @@ def regress_report(width: int) -> str:
         MetricChange(f"counts.{LONG}", None, 10**45, "1 %", True),
     )
     changes = tuple(
-        RoutineChange(name, 0x1000, {"added": (1, MANY)}, {}, "both", False, True, None)
+        RoutineChange(name=name, address=0x1000, numbers={"added": (1, MANY)}, profile_differs=True)
         for name in NAMES
     )
     causes = (ChangeCause("binary", f"the program is {ESCAPES}", (LONG, WIDE)),)

@@ -156,24 +156,21 @@ def _targets(
 ) -> tuple[tuple[Target, ...], Failures]:
     import os
 
-    from simprof.profiler.experiments.regress.measure import Target, file_targets, suite_targets
+    from simprof.profiler.experiments.regress.measure import (
+        Target,
+        TargetOptions,
+        file_targets,
+        suite_targets,
+    )
     from simprof.profiler.experiments.suites.suite import ANY_STATUS, Input
 
     root = chosen["root"] if chosen["root"] is not None or chosen["suite"] is not None else Path()
-    fsdecode = os.fsdecode
-    variables = tuple((fsdecode(name), fsdecode(text)) for name, text in chosen["environment"])
-    model = Target(
-        "",
-        Path(),
-        {},
-        Input("ref", arguments, chosen["stdin_file"], root, variables, status=ANY_STATUS),
-        chosen["writable"],
-        chosen["argv0"],
-        chosen["max_instructions"],
-        chosen["memory_limit"],
-        chosen["stack_size"],
-        options.selection(chosen),
+    variables = tuple(
+        (os.fsdecode(name), os.fsdecode(text)) for name, text in chosen["environment"]
     )
+    run_options = TargetOptions(**{name: chosen[name] for name in TargetOptions.__struct_fields__})
+    given = Input("ref", arguments, chosen["stdin_file"], root, variables, status=ANY_STATUS)
+    model = Target("", Path(), {}, given, run_options)
     if chosen["suite"] is None:
         return file_targets(programs, model), {}
     if arguments:

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from types import MappingProxyType
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simprof.profiler.experiments.regress.file import (
     CODE,
+    FILE,
     Baseline,
     BaselineRoutine,
     BaselineRun,
@@ -25,7 +26,7 @@ from simprof.profiler.experiments.regress.file import (
     Facts,
     SettingResult,
 )
-from simprof.profiler.profiles.differences import matched
+from simprof.profiler.profiles.differences import changed, matched
 from simprof.simulator.binary.program import LineTable
 
 CauseKind = Literal[
@@ -80,9 +81,8 @@ def _binary(old: Facts, new: Facts) -> Iterator[ChangeCause]:
         details.append(f"compiler {', '.join(gone) or 'none'} -> {', '.join(come) or 'none'}")
     else:
         details.append(f"same compiler: {new['compiler'] or 'unknown'}")
-    for name in ("machine", "flags", "source_hash"):
-        if old.get(name) != new.get(name):
-            details.append(f"{name} {_shown(old.get(name))} -> {_shown(new.get(name))}")
+    told = ("machine", "flags", "source_hash")
+    details += [text for name, text in _moved(old, new).items() if name in told]
     yield ChangeCause("binary", text, tuple(details))
 
 
@@ -90,17 +90,19 @@ _PLACES = ("stdin_file", "root")  # where files are, which decides nothing
 
 
 def _input_details(old: Facts, new: Facts) -> Iterator[str]:
-    for name in sorted({*old, *new}.difference(_PLACES)):
-        if name in old and name in new and old[name] == new[name]:
-            continue
-        if not name.startswith("file "):
-            one, two = old.get(name), new.get(name)
-            shown = (_hash(one), _hash(two)) if name == "stdin" else (_shown(one), _shown(two))
-            yield f"{name} {shown[0]} -> {shown[1]}"
-        elif name not in new:
-            yield f"{name} is gone"
-        else:
-            yield f"{name} {'is other' if name in old else 'is new'}"
+    for name, text in sorted(_moved(old, new).items()):
+        if name.startswith(FILE):
+            yield f"{name} is {'gone' if name not in new else 'other' if name in old else 'new'}"
+        elif name == "stdin":
+            yield f"{name} {_hash(old.get(name))} -> {_hash(new.get(name))}"
+        elif name not in _PLACES:
+            yield text
+
+
+def _moved(old: Facts, new: Facts) -> dict[str, str]:
+    """Return a line on each fact that differs, by its name."""
+    pairs = changed(old, new).items()
+    return {name: f"{name} {_shown(one)} -> {_shown(two)}" for name, (one, two) in pairs}
 
 
 def setting_causes(
@@ -114,20 +116,16 @@ def setting_causes(
 ) -> Iterator[ChangeCause]:
     """Yield what changed for one setting of a run."""
     one, two = old.settings[setting], new.settings[setting]
-    mode = str(two["mode"])
-    before, after = old.costs[mode], new.costs[mode]
+    code = f"{CODE}{two['mode']}"
+    before, after = old.costs[code], new.costs[code]
     if before != after:
         versions = f"version {before} -> {after}"
-        yield ChangeCause("cost model", f"{CODE}{mode}: its source files changed", (versions,))
-    options = tuple(
-        f"{name} {_shown(one.get(name))} -> {_shown(two.get(name))}"
-        for name in sorted({*one, *two})
-        if one.get(name) != two.get(name)
-    )
+        yield ChangeCause("cost model", f"{code}: its source files changed", (versions,))
+    options = tuple(text for _, text in sorted(_moved(one, two).items()))
     if options:
         yield ChangeCause("setting", "options changed", options)
     given = any(cause.kind in ("binary", "input") for cause in run_causes) or bool(options)
-    graphs = [routine for routine in routines if routine.graph]
+    graphs = [routine for routine in routines if routine.graph_differs]
     if graphs:
         why = "" if any(cause.kind == "binary" for cause in run_causes) else " of the same program"
         yield ChangeCause("graphs", f"other control-flow graphs{why}", _names(graphs))
@@ -146,7 +144,7 @@ def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> ChangeCause:
         return ChangeCause("plans", f"other plans follow in {count}", _names(plans))
     details = tuple(
         _limited(
-            f"{named(change)}: {plan_text(change.plan, change.lines)}"
+            f"{named(change)}: {plan_text(change.plan)}"
             for change in plans
             if change.plan is not None
         )
@@ -159,11 +157,9 @@ def named(change: RoutineChange) -> str:
     return f"{change.name} ({change.source})" if change.source else change.name
 
 
-def plan_text(plan: PlanChange, lines: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Describe how a plan differs in one line.
-
-    `lines`: Place -> its source line, where that is known.
-    """
+def plan_text(plan: PlanChange) -> str:
+    """Describe how a plan differs in one line."""
+    lines = plan.lines
     parts = [
         f"{title} {' '.join(_limited(place_text(place, lines.get(place)) for place in places))}"
         for title, places in (
@@ -227,36 +223,38 @@ class PlanChange(Struct, frozen=True):
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
+    lines: Mapping[str, str] = field(default_factory=dict)  # Place -> its line, where it is known
 
 
-class RoutineChange(Struct, frozen=True):
-    """One routine that differs."""
+class RoutineChange(Struct, frozen=True, kw_only=True):
+    """One routine that differs; its fields are those of the JSON of a check."""
 
     name: str
     address: int
+    # The line of its source where it begins, "main.c:12"; None where that is not known.
+    source: str | None = None
+    presence: str = "both"  # "both", "gone" or "new"
     # Name -> old and new value, of those that differ; None where the routine is not there.
-    numbers: Mapping[str, tuple[int | None, int | None]]
-    facts: Mapping[str, tuple[str, str]]  # The same of `table` and `register`
-    presence: str  # "both", "gone" or "new"
-    graph: bool  # Whether its graph differs
-    profile: bool  # Whether the count of some edge or path differs
-    plan: PlanChange | None  # How its plan differs; None where it does not, or the graph does.
-    # The line of its source where it begins, "main.c:12"; "" where that is not known.
-    source: str = ""
-    # Place of `plan` -> the line that it is on, where that is known
-    lines: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    # The same of `table` and `register`
+    facts: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+    graph_differs: bool = False
+    profile_differs: bool = False  # Whether the count of some edge or path differs
+    plan: PlanChange | None = (
+        None  # How its plan differs; None where it does not, or its graph does
+    )
 
     @property
     def counts_differ(self) -> bool:
         """Whether anything that is counted differs."""
-        return bool(self.numbers) or self.profile or self.presence != "both"
+        return bool(self.numbers) or self.profile_differs or self.presence != "both"
 
     @property
     def costs_alone(self) -> bool:
         """Whether it executes the same under the same plan, and yet costs otherwise."""
         executed = {"activations", "instructions", "paths"} & set(self.numbers)
-        same = self.presence == "both" and not self.graph and self.plan is None
-        return same and not executed and not self.profile and "added" in self.numbers
+        same = self.presence == "both" and not self.graph_differs and self.plan is None
+        return same and not executed and not self.profile_differs and "added" in self.numbers
 
     @property
     def weight(self) -> int:
@@ -265,9 +263,9 @@ class RoutineChange(Struct, frozen=True):
         return abs((new or 0) - (old or 0))
 
 
-def _line(table: LineTable | None, address: int) -> str:
+def _line(table: LineTable | None, address: int) -> str | None:
     found = None if table is None else table.find(address)
-    return "" if found is None else f"{PurePath(found.file).name}:{found.line}"
+    return None if found is None else f"{PurePath(found.file).name}:{found.line}"
 
 
 def _offset(place: str) -> int:
@@ -296,36 +294,23 @@ def _change(
 ) -> RoutineChange | None:
     here = new or old
     assert here is not None
-    one, two = (each.numbers if each else {} for each in (old, new))
-    numbers = {
-        name: (one.get(name), two.get(name))
-        for name in dict.fromkeys((*one, *two))
-        if one.get(name) != two.get(name)
-    }
-    source = "" if new is None else _line(table, new.address)
+    source = None if new is None else _line(table, new.address)
+    numbers = changed(*({} if each is None else each.numbers for each in (old, new)))
+    plain = RoutineChange(name=here.name, address=here.address, source=source, numbers=numbers)
     if old is None or new is None:
-        presence = "new" if old is None else "gone"
-        none = (False, False, None)
-        return RoutineChange(here.name, here.address, numbers, {}, presence, *none, source)
-    graph = old.graph != new.graph
-    facts = {
-        name: (getattr(old, name), getattr(new, name))
-        for name in ("table", "register")
-        if getattr(old, name) != getattr(new, name)
-    }
-    plan = None
-    if not graph and old.plan != new.plan:
-        before, after = old.places, new.places
-        plan = PlanChange(
-            tuple(place for place in after if place not in before),
-            tuple(place for place in before if place not in after),
-            tuple(p for p in after if p in before and before[p] != after[p]),
-        )
-    profile = old.profile != new.profile
+        return replace(plain, presence="new" if old is None else "gone")
+    facts = changed(*({"table": each.table, "register": each.register} for each in (old, new)))
+    graph, profile = old.graph != new.graph, old.profile != new.profile
+    plan = None if graph or old.plan == new.plan else _plan_change(old, new, table)
     if not (graph or numbers or facts or plan or profile):
         return None
-    places = () if plan is None else (*plan.added, *plan.removed, *plan.changed)
-    found = ((place, _line(table, new.address + _offset(place))) for place in places)
-    lines = {place: line for place, line in found if line}
-    named = (new.name, new.address, numbers, facts)
-    return RoutineChange(*named, "both", graph, profile, plan, source, lines)
+    return replace(plain, facts=facts, graph_differs=graph, profile_differs=profile, plan=plan)
+
+
+def _plan_change(old: BaselineRoutine, new: BaselineRoutine, table: LineTable | None) -> PlanChange:
+    before, after = old.actions, new.actions
+    added = tuple(place for place in after if place not in before)
+    removed = tuple(place for place in before if place not in after)
+    other = tuple(place for place in after if before.get(place, after[place]) != after[place])
+    found = ((at, _line(table, new.address + _offset(at))) for at in (*added, *removed, *other))
+    return PlanChange(added, removed, other, {place: line for place, line in found if line})

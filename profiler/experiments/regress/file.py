@@ -24,14 +24,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct, field
-from msgspec.structs import astuple
+from msgspec import Meta, Struct, field
+from msgspec.structs import asdict, astuple
 
 from simprof.profiler.profiles.codec import big_integers, decode, parse_json
 from simprof.profiler.profiles.output import write_atomically
@@ -45,34 +44,58 @@ Facts = Mapping[str, Fact]
 
 # Metric that is not stored: added instructions per instruction of the uninstrumented run.
 OVERHEAD = "overhead"
+FILE = "file "  # Begins the facts of files that a program is given, and what names one
+CODE = "code of mode "  # Begins what costs are of
+
+# A place as `BaselineRoutine` names it: an edge, which has a source or a target, or a block.
+_OFFSET = "[0-9a-f]{1,16}s?"
+_PLACE = rf"(({_OFFSET}>({_OFFSET})?|>{_OFFSET})(:[^\s=]+)?|{_OFFSET}[\^$])=\S+"
 
 
 class BaselineRoutine(Struct, frozen=True, forbid_unknown_fields=True):
-    """One entered routine under one setting.
-
-    Places are written as hexadecimal offsets from the routine's address, so that they stay what
-    they are when the routine moves: "1c>40" is an edge, ">0" one from ENTRY, "1c>" one to EXIT,
-    "1c^" and "1c$" are the top and the end of a block; "s" marks slot blocks, and a word like
-    "taken" behind ":" tells parallel edges apart.
-    """
+    """One entered routine under one setting."""
 
     # name, address: Of the routine.
     name: str
-    address: int
+    address: Annotated[int, Meta(ge=0)]
+    # activations, added, cut_edges, instructions: As in `profile.RoutineProfile`, whose digest the
+    # rest is: a file under version control cannot have all edges and paths.
+    activations: int
+    added: int
+    cut_edges: int
+    instructions: int
+    paths: int  # How many were executed
     graph: str  # Digest of its control-flow graph
     plan: str  # Digest of its instrumentation plan; "" where the setting instruments nothing.
-    places: Mapping[str, str]  # Instrumented place -> short digest of the actions there
+    # Instrumented places, each with a short digest of the actions there: "1c>40=5d2e 8>=77ab".
+    # They are written as hexadecimal offsets from the routine's address, so that they stay what
+    # they are when the routine moves: "1c>40" is an edge, ">0" one from ENTRY, "1c>" one to EXIT,
+    # "1c^" and "1c$" are the top and the end of a block; "s" marks slot blocks, and a word like
+    # "taken" behind ":" tells parallel edges apart.
+    places: Annotated[str, Meta(pattern=rf"^({_PLACE}( {_PLACE})*)?\Z")]
+    profile: str  # Digest of its edge and path counts
     # table, register: Kind of path table ("array", "hash", "none") and where the path number lives
     # ("" where there is none).
     table: str
     register: str
-    profile: str  # Digest of its edge and path counts
-    numbers: Mapping[str, int]  # activations, added, instructions, paths, cut_edges
 
     @property
     def key(self) -> tuple[int, str]:
         """Identity within one program."""
         return self.address, self.name
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What it counted, by name."""
+        return {name: getattr(self, name) for name in NUMBERS}
+
+    @property
+    def actions(self) -> dict[str, str]:
+        """Instrumented place -> short digest of the actions there."""
+        return dict(word.split("=", 1) for word in self.places.split())
+
+
+NUMBERS = ("activations", "added", "cut_edges", "instructions", "paths")
 
 
 # Not `profile.RunMeasurement`: a file under version control has digests of graphs and counts.
@@ -114,7 +137,8 @@ class Baseline(Struct, frozen=True):
     """Everything that one `simprof regress record` found."""
 
     tool: Mapping[str, str]  # Versions of `simprof` and of `unicorn`
-    # Mode -> version of what its instructions cost (`cost_model.cost_version`), of all settings
+    # "code of mode MODE" -> version of what its instructions cost (`cost_model.cost_version`), of
+    # all settings
     costs: Mapping[str, str]
     settings: Mapping[str, Facts]  # Name -> `mode` and every option of it
     runs: Mapping[str, BaselineRun]  # By name
@@ -127,7 +151,6 @@ def short_digest(text: str, digits: int = 12) -> str:
 
 FORMAT = FileFormat("baseline", version=2, option="simprof regress record", longest=64)
 END = "end"
-CODE = "code of mode "  # Begins what the lines on costs are about
 LARGEST = 1 << 30  # bytes; a damaged or hostile file must not fill the memory
 
 _REQUIRED = {
@@ -135,7 +158,16 @@ _REQUIRED = {
     "input": {"arguments", "stdin", "argv0"},
     "ending": {"reason", "status", "output"},
 }
-_ROUTINE_TEXTS = ("graph", "plan", "profile", "register", "table")
+# First word of a line, or of a run its third -> how many words say of what it is, and what type the
+# value has.
+_LINES: Mapping[str, tuple[int, Any]] = {
+    "tool": (2, str),
+    "cost": (2, str),
+    "setting": (3, Fact),
+    **dict.fromkeys(_REQUIRED, (4, Fact)),
+    "count": (5, int),
+    "routine": (6, dict),
+}
 
 
 def save(baseline: Baseline, path: Path) -> None:
@@ -166,28 +198,23 @@ def to_text(baseline: Baseline) -> str:
 
 
 def _facts(baseline: Baseline) -> Iterator[list[Any]]:
-    yield from (["tool", name, baseline.tool[name]] for name in sorted(baseline.tool))
-    yield from (["cost", CODE + mode, baseline.costs[mode]] for mode in sorted(baseline.costs))
+    yield from _each(["tool"], baseline.tool)
+    yield from _each(["cost"], baseline.costs)
     for setting, options in sorted(baseline.settings.items()):
-        yield from (["setting", setting, name, options[name]] for name in sorted(options))
+        yield from _each(["setting", setting], options)
     for name, run in sorted(baseline.runs.items()):
-        yield from (["run", name, *fact] for fact in _run_facts(run))
+        for title in _REQUIRED:
+            yield from _each(["run", name, title], getattr(run, title))
+        for setting, result in sorted(run.results.items()):
+            yield from _each(["run", name, "count", setting], result.metrics)
+            for routine in sorted(result.routines, key=lambda each: each.key):
+                value = asdict(routine)
+                own = value.pop("name"), hex(value.pop("address"))
+                yield ["run", name, "routine", setting, own[1], own[0], value]
 
 
-def _run_facts(run: BaselineRun) -> Iterator[list[Any]]:
-    for title, facts in (("program", run.program), ("input", run.input), ("ending", run.ending)):
-        yield from ([title, name, facts[name]] for name in sorted(facts))
-    for setting, result in sorted(run.results.items()):
-        metrics = result.metrics
-        yield from (["count", setting, name, metrics[name]] for name in sorted(metrics))
-        for routine in sorted(result.routines, key=lambda each: each.key):
-            yield ["routine", setting, hex(routine.address), routine.name, _routine(routine)]
-
-
-def _routine(routine: BaselineRoutine) -> dict[str, Any]:
-    texts = {name: getattr(routine, name) for name in _ROUTINE_TEXTS}
-    places = " ".join(f"{place}={digest}" for place, digest in routine.places.items())
-    return {**texts, **routine.numbers, "places": places}
+def _each(what: list[str], values: Mapping[str, Fact]) -> Iterator[list[Any]]:
+    return ([*what, name, values[name]] for name in sorted(values))
 
 
 def from_text(text: str, name: str) -> Baseline:
@@ -197,30 +224,22 @@ def from_text(text: str, name: str) -> Baseline:
     """
     start = FORMAT.check(text[: FORMAT.longest].encode("ascii", "replace"), name)
     *lines, last, after = text[start:].split("\n") if "\n" in text[start:] else ("", "")
-    if last != END or after:
-        raise _damaged(name, "its last line is not `end`, so it is cut short or was changed")
-    facts: dict[str, Any] = {}
-    for number, line in enumerate(lines, start=2):
-        try:
+    where, facts = "", dict[str, Any]()
+    try:
+        if last != END or after:
+            raise ValueError("its last line is not `end`, so it is cut short or was changed")
+        for number, line in enumerate(lines, start=2):
+            where = f"line {number}: "
             with big_integers():
                 _take(parse_json(line), facts)
-        except (ValueError, TypeError, RecursionError) as error:
-            reason = " ".join(str(error).split()) or "no JSON"
-            raise _damaged(name, f"line {number}: {reason}") from None
-    try:
+        where = ""
         return _baseline(facts)
-    except ValueError as error:
-        raise _damaged(name, str(error)) from None
-
-
-def _damaged(name: str, reason: str) -> UsageError:
-    return UsageError(
-        f"{name} is a damaged baseline ({reason}): restore it from version control, or record it "
-        "again"
-    )
-
-
-_FACT: Any = Fact
+    except (ValueError, TypeError, RecursionError) as error:
+        reason = where + (" ".join(str(error).split()) or "no JSON")
+        raise UsageError(
+            f"{name} is a damaged baseline ({reason}): restore it from version control, or record "
+            "it again"
+        ) from None
 
 
 def _take(fact: object, facts: dict[str, Any]) -> None:
@@ -229,50 +248,43 @@ def _take(fact: object, facts: dict[str, Any]) -> None:
     *what, value = decode(list, fact, "it")
     if not what or not all(isinstance(word, str) for word in what):
         raise ValueError("what it is about is no text")
-    made: Any
-    match what:
-        case ["tool", name]:
-            made = decode(str, value, name)
-        case ["cost", name] if name.startswith(CODE):
-            made = decode(str, value, name)
-            what = ["cost", name.removeprefix(CODE)]
-        case ["setting", _, name] | ["run", _, "program" | "input" | "ending", name]:
-            made = decode(_FACT, value, name)
-        case ["run", _, "count", _, name]:
-            made = decode(int, value, name)
-        case ["run", _, "routine", _, address, name]:
-            made = _parse_routine(address, name, value)
-            what = [*what[:-2], made.key]
-        case _:
-            raise ValueError("it is about nothing that a baseline holds")
+    words, kind = _LINES.get(what[2] if what[0] == "run" and len(what) > 3 else what[0], (0, None))
+    if len(what) != words or (words > 3) != (what[0] == "run"):
+        raise ValueError("it is about nothing that a baseline holds")
+    value = decode(kind, value, what[-1])
+    if kind is dict:
+        *what, address, name = what
+        value = decode(
+            BaselineRoutine, {**value, "name": name, "address": int(address, 16)}, "a routine"
+        )
+        what.append(value.key)
     for word in what[:-1]:
         facts = facts.setdefault(word, {})
-    _put(facts, what[-1], made)
+    if what[-1] in facts:
+        raise ValueError("it is there twice")
+    facts[what[-1]] = value
 
 
 def _baseline(facts: Mapping[str, Any]) -> Baseline:
     """Return what the facts of all lines make, which must be complete: ValueError if it is not."""
+    settings, runs, costs = (facts.get(name, {}) for name in ("setting", "run", "cost"))
     if "tool" not in facts:
         raise ValueError("it has no tool lines")
-    settings, runs = facts.get("setting", {}), facts.get("run", {})
     for setting, options in settings.items():
         if "mode" not in options:
             raise ValueError(f"setting {setting} has no mode")
-    costs = facts.get("cost", {})
-    if costs.keys() != {options["mode"] for options in settings.values()}:
+    if costs.keys() != {f"{CODE}{options['mode']}" for options in settings.values()}:
         raise ValueError("cost lines and the modes of its settings do not fit together")
     fit = all(
-        run.get("count", {}).keys() == settings.keys()
-        and run.get("routine", {}).keys() <= settings.keys()
+        run.get("count", {}).keys() == settings.keys() >= run.get("routine", {}).keys()
         for run in runs.values()
     )
     if not (runs and settings and fit):
         raise ValueError("runs and settings do not fit together")
-    made = {name: _run(name, run, settings) for name, run in runs.items()}
-    return Baseline(facts["tool"], costs, settings, made)
+    return Baseline(facts["tool"], costs, settings, {name: _run(name, runs[name]) for name in runs})
 
 
-def _run(name: str, facts: Mapping[str, Any], settings: Iterable[str]) -> BaselineRun:
+def _run(name: str, facts: Mapping[str, Any]) -> BaselineRun:
     for title, names in _REQUIRED.items():
         if absent := names - set(facts.get(title, {})):
             raise ValueError(f"run {name} has no {title} {sorted(absent)[0]}")
@@ -280,36 +292,9 @@ def _run(name: str, facts: Mapping[str, Any], settings: Iterable[str]) -> Baseli
     if "file" not in program and not {"suite", "benchmark", "build", "input"} <= set(program):
         raise ValueError(f"run {name} has no program file")
     results = {}
-    for setting in settings:
-        metrics, routines = facts["count"][setting], facts.get("routine", {}).get(setting, {})
+    for setting, metrics in facts["count"].items():
         if not {"base", "added"} <= set(metrics):
             raise ValueError(f"run {name} has no base and added of {setting}")
-        ordered = tuple(routines[key] for key in sorted(routines))
-        results[setting] = SettingResult(metrics, ordered)
+        routines = facts.get("routine", {}).get(setting, {})
+        results[setting] = SettingResult(metrics, tuple(routines[key] for key in sorted(routines)))
     return BaselineRun(program, facts["input"], facts["ending"], results)
-
-
-def _put(facts: dict[Any, Any], name: object, value: object) -> None:
-    if name in facts:
-        raise ValueError("it is there twice")
-    facts[name] = value
-
-
-# A place as `BaselineRoutine` names it: an edge, which has a source or a target, or a block.
-_OFFSET = "[0-9a-f]{1,16}s?"
-_PLACE = re.compile(rf"({_OFFSET}>({_OFFSET})?|>{_OFFSET})(:\S+)?|{_OFFSET}[\^$]")
-
-
-def _parse_routine(address: str, name: str, value: object) -> BaselineRoutine:
-    numbers = dict(decode(dict, value, "a routine"))
-    places: dict[str, str] = {}
-    for word in decode(str, numbers.pop("places", None), "places").split():
-        place, equals, digest = word.rpartition("=")
-        if not equals or not _PLACE.fullmatch(place):
-            raise ValueError(f"{word!r} is no place")
-        _put(places, place, digest)
-    texts = {key: numbers.pop(key) for key in _ROUTINE_TEXTS if key in numbers}
-    if int(address, 16) < 0:
-        raise ValueError("an address is negative")
-    own = {"name": name, "address": int(address, 16), "places": places, "numbers": numbers}
-    return decode(BaselineRoutine, {**own, **texts}, "a routine")

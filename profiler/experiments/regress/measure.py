@@ -14,10 +14,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from simprof.profiler.experiments.cells.run import open_outputs, run_request
 from simprof.profiler.experiments.regress.file import (
+    FILE,
     BaselineRoutine,
     BaselineRun,
     Fact,
@@ -38,19 +39,22 @@ from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import Action
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.profiles.codec import decode
 from simprof.profiler.profiles.fingerprint import given_file_sha256
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
 from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.request.request import (
-    ALL_ROUTINES,
     DEFAULT_MEMORY_LIMIT,
     DEFAULT_STACK_SIZE,
     ProgressCallback,
+    SchemeOptions,
     Selection,
     Setting,
     seen_file,
 )
-from simprof.profiler.session.observation import Observation
+from simprof.profiler.schemes import registry
+from simprof.profiler.schemes.definition import PLANNING
+from simprof.profiler.session.observation import Observation, chosen_options, scheme_options
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
@@ -67,6 +71,36 @@ class TimeSpentError(SimulatorError):
     exit_status = 124
 
 
+class TargetOptions(Struct, frozen=True):
+    """What a baseline has of how a program is run, beside its `Input`: facts of these names."""
+
+    argv0: str = ""  # The program's name for itself
+    writable: bool = False  # Whether it may write: into a copy of its root, which is thrown away.
+    max_instructions: int | None = None
+    memory_limit: int = DEFAULT_MEMORY_LIMIT
+    stack_size: int = DEFAULT_STACK_SIZE
+    # Which routines are profiled, as in `Selection`; the last two are facts where they are given,
+    # so that older baselines stay valid.
+    routines: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    user_only: bool = False
+
+
+class Target(Struct, frozen=True):
+    """A program with what it is given."""
+
+    name: str  # What reports call it; unique in a baseline.
+    program: Path  # ELF file
+    facts: Facts  # Of a suite's program, where it comes from; empty for a file.
+    given: Input = NO_INPUT  # As text, undecodable bytes as surrogates
+    options: TargetOptions = TargetOptions()
+    # Files below its root that a baseline has recorded: looked at whether they are opened or not.
+    files: tuple[str, ...] = ()
+
+
+Failures = Mapping[str, str]  # Name of a run -> one line on why it could not be made
+
+
 class MeasuringContext(Struct, frozen=True):
     """What all measurements of one command share."""
 
@@ -79,30 +113,32 @@ class MeasuringContext(Struct, frozen=True):
 def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     """Run a target under all settings.
 
-    Raises SimulatorError if it cannot be run, or takes too long. Raises KeyboardInterrupt if the
-    user ended it.
+    Raises SimulatorError if it cannot be run, takes too long, or ends otherwise than its suite
+    says: its results would be worthless. Raises KeyboardInterrupt if the user ended it.
     """
+    given, options = target.given, target.options
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_directory("simprof-regress-"))
         # its file as the program sees it, wherever that is built or checked out
-        exe = b"/" + os.fsencode(target.argv0) if target.facts else seen_file(target.program, None)
+        exe = b"/" + os.fsencode(options.argv0) if target.facts else seen_file(target.program, None)
         request = run_request(
             target.program,
-            target.given,
+            given,
             scratch,
             open_outputs(stack, scratch),
-            writable=target.writable,
-            argv0=os.fsencode(target.argv0),
+            writable=options.writable,
+            argv0=os.fsencode(options.argv0),
             exe=exe,
-            max_instructions=target.max_instructions,
+            max_instructions=options.max_instructions,
             timeout=context.timeout,
-            memory_limit=target.memory_limit,
-            stack_size=target.stack_size,
+            memory_limit=options.memory_limit,
+            stack_size=options.stack_size,
         )
-        request = replace(request, selection=target.selection, progress=context.progress)
-        given = input_facts(target, context.directory)
+        selection = Selection(options.routines, options.exclude, options.user_only)
+        request = replace(request, selection=selection, progress=context.progress)
+        facts = input_facts(target, context.directory)
         observation = observe(request, context.settings)
-        given |= _files(target, request.guest.root, observation.opened)
+        facts |= _files(target, request.guest.root, observation.opened)
         measurements = measure_all(observation, self_check=request.self_check)
         written = hashlib.sha256()
         for name in ("stdout", "stderr"):
@@ -114,6 +150,10 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
         raise TimeSpentError(
             f"{target.name} was not done after {context.timeout:g} seconds: raise --timeout"
         )
+    if ending.reason == "exit" and given.status not in (ANY_STATUS, ending.code):
+        raise SimulatorError(f"it ended with status {ending.code}, not {given.status}")
+    if ending.reason in ("signal", "fault") and given.status != ANY_STATUS:
+        raise SimulatorError(f"it was ended by a {ending.reason} (status {ending.code})")
     program = observation.program
     place = dict(target.facts) or {"file": relative(target.program, context.directory)}
     return BaselineRun(
@@ -123,7 +163,7 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
             "machine": program.machine.value,
             **place,
         },
-        input=given,
+        input=facts,
         ending={"reason": ending.reason, "status": ending.code, "output": written.hexdigest()},
         ended=ending,
         lines=program.lines,
@@ -161,22 +201,14 @@ def input_facts(target: Target, directory: Path) -> dict[str, Fact]:
 
     Raises UsageError if a file or directory cannot be read.
     """
-    given = target.given
+    given, options = target.given, asdict(target.options)
+    later = {name for name in ("exclude", "user_only") if not options[name]}
     facts: dict[str, Fact] = {
+        **{name: value for name, value in options.items() if name not in later},
         "arguments": given.arguments,
-        "argv0": target.argv0,
         "environment": tuple(f"{name}={value}" for name, value in given.environment),
-        "max_instructions": target.max_instructions,
-        "memory_limit": target.memory_limit,
-        "routines": target.selection.routines,
-        "stack_size": target.stack_size,
         "stdin": "" if given.stdin is None else given_file_sha256(given.stdin),
-        "writable": target.writable,
     }
-    if target.selection.exclude:  # named where they are given: older baselines stay valid
-        facts["exclude"] = target.selection.exclude
-    if target.selection.user_only:
-        facts["user_only"] = True
     if not target.facts:
         for name, file in (("stdin_file", given.stdin), ("root", given.root)):
             if file is not None:
@@ -220,17 +252,17 @@ def _routine(
         address=profile.address,
         graph=short_digest("\n".join(graph)),
         plan="" if plan is None else _plan_digest(plan, places),
-        places={place: short_digest(text, PLACE_DIGITS) for place, text in places.items()},
+        places=" ".join(
+            f"{place}={short_digest(text, PLACE_DIGITS)}" for place, text in places.items()
+        ),
         table=str(CounterTable.NONE if plan is None else plan.table),
         register=profile.path_register or "",
         profile=short_digest("\n".join(_counts(profile))),
-        numbers={
-            "activations": profile.activations,
-            "added": profile.added,
-            "instructions": profile.instructions,
-            "paths": len(profile.path_counts),
-            "cut_edges": profile.cut_edges,
-        },
+        activations=profile.activations,
+        added=profile.added,
+        instructions=profile.instructions,
+        paths=len(profile.path_counts),
+        cut_edges=profile.cut_edges,
     )
 
 
@@ -282,28 +314,6 @@ def _counts(profile: RoutineProfile) -> Iterator[str]:
         yield f"{path.id} {path.count} {path.partial} {path.edges}"
 
 
-class Target(Struct, frozen=True):
-    """A program with what it is given."""
-
-    name: str  # What reports call it; unique in a baseline.
-    program: Path  # ELF file
-    facts: Facts  # Of a suite's program, where it comes from; empty for a file.
-    given: Input = NO_INPUT  # As text, undecodable bytes as surrogates
-    writable: bool = False  # Whether it may write: into a copy of its root, which is thrown away.
-    argv0: str = ""  # Its name for itself
-    max_instructions: int | None = None
-    memory_limit: int = DEFAULT_MEMORY_LIMIT
-    stack_size: int = DEFAULT_STACK_SIZE
-    selection: Selection = ALL_ROUTINES  # Which routines are profiled
-    # Files below `root` that a baseline has recorded: looked at whether they are opened or not.
-    files: tuple[str, ...] = ()
-
-
-FILE = "file "  # Begins the facts of files that a program is given
-
-Failures = Mapping[str, str]  # Name of a run -> one line on why it could not be made
-
-
 def file_targets(programs: Sequence[Path], model: Target) -> tuple[Target, ...]:
     """Return a target for each file, given what `model` is given.
 
@@ -317,9 +327,13 @@ def file_targets(programs: Sequence[Path], model: Target) -> tuple[Target, ...]:
             raise UsageError(f"{path} is named twice: leave out one")
     names = _names([path.absolute() for path in programs])
     return tuple(
-        replace(model, name=name, program=path, argv0=model.argv0 or path.name)
+        replace(model, name=name, program=path, options=_named(model.options, path.name))
         for name, path in zip(names, programs, strict=True)
     )
+
+
+def _named(options: TargetOptions, name: str) -> TargetOptions:
+    return replace(options, argv0=options.argv0 or name)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -377,7 +391,7 @@ def _suite_target(suite: str, built: BuiltProgram, given: Input, model: Target) 
         program=built.path,
         facts=facts,
         given=given,
-        argv0=built.benchmark,
+        options=_named(model.options, built.benchmark),
     )
 
 
@@ -396,24 +410,12 @@ def recorded_targets(
     build = cache(partial(_build_again, runs, directory, progress, allow_commands))
     for name, run in runs.items():
         program, given = run.program, run.input
+        own = {each: given[each] for each in TargetOptions.__struct_fields__ if each in given}
         try:
+            options = decode(TargetOptions, own, "input")
             if "suite" not in program:
-                variables = (each.partition("=") for each in _texts(given.get("environment")))
-                own = Input(
-                    "ref",
-                    _texts(given["arguments"]),
-                    _path(directory, given.get("stdin_file")),
-                    _path(directory, given.get("root")),
-                    tuple((variable, value) for variable, _, value in variables),
-                    status=ANY_STATUS,
-                )
                 target = Target(
-                    name,
-                    directory / str(program["file"]),
-                    {},
-                    own,
-                    writable=given.get("writable") is True,
-                    argv0=str(given["argv0"]),
+                    name, directory / str(program["file"]), {}, _given(given, directory)
                 )
             else:
                 suite = str(program["suite"])
@@ -423,39 +425,31 @@ def recorded_targets(
                     again = f"suite {suite} has it no more: record the baseline again"
                     raise UsageError(reason or again)
                 target = built[name]
-            targets.append(_limited(target, given))
-        except UsageError as error:
+                options = replace(options, argv0=target.options.argv0, writable=False)
+            files = tuple(each.removeprefix(FILE) for each in given if each.startswith(FILE))
+            targets.append(replace(target, options=options, files=files))
+        except (UsageError, ValueError) as error:
             failures[name] = str(error)
     return tuple(targets), failures
 
 
-def _limited(target: Target, given: Facts) -> Target:
-    """Return a target with what is taken from the baseline whatever the program is."""
-    budget = given.get("max_instructions")
-    return replace(
-        target,
-        max_instructions=budget if isinstance(budget, int) else None,
-        memory_limit=_number(given.get("memory_limit"), DEFAULT_MEMORY_LIMIT),
-        stack_size=_number(given.get("stack_size"), DEFAULT_STACK_SIZE),
-        selection=Selection(
-            _texts(given.get("routines")),
-            _texts(given.get("exclude")),
-            given.get("user_only") is True,
+def _given(facts: Facts, directory: Path) -> Input:
+    """Return what a program that is of no suite was given."""
+    arguments, variables = (facts.get(name, ()) for name in ("arguments", "environment"))
+    found = (facts.get(name) for name in ("stdin_file", "root"))
+    stdin, root = (None if each is None else directory / str(each) for each in found)
+    return Input(
+        "ref",
+        decode(tuple[str, ...], arguments, "arguments"),
+        stdin,
+        root,
+        tuple(
+            (name, value)
+            for each in decode(tuple[str, ...], variables, "environment")
+            for name, _, value in (each.partition("="),)
         ),
-        files=tuple(name.removeprefix(FILE) for name in given if name.startswith(FILE)),
+        status=ANY_STATUS,
     )
-
-
-def _number(value: Fact, default: int) -> int:
-    return value if isinstance(value, int) else default
-
-
-def _texts(value: Fact) -> tuple[str, ...]:
-    return value if isinstance(value, tuple) else ()
-
-
-def _path(directory: Path, value: Fact) -> Path | None:
-    return directory / value if isinstance(value, str) else None
 
 
 def _build_again(
@@ -483,3 +477,56 @@ def _build_again(
 def relative(path: Path, directory: Path) -> str:
     """Return a path as it is found from `directory`."""
     return os.path.relpath(path.resolve(), directory.resolve())
+
+
+# -- settings as facts -----------------------------------------------------------------------------
+
+_SHA = "_sha256"
+_SHARED = {*PLANNING, "edge_profile"}  # Options that schemes do not declare
+
+
+def describe(setting: Setting, directory: Path) -> Facts:
+    """Return a setting as facts: the options that its mode reads.
+
+    Files are told as they are found from `directory`, with their digests.
+
+    Raises UsageError if a file cannot be read.
+    """
+    scheme, options = registry.definition(setting.mode), setting.options
+    guiding = ("edge_profile",) if scheme.guided else ()
+    own = (option.name for option in scheme.options.declared)
+    values, facts = scheme_options(options), dict[str, Fact](mode=setting.mode)
+    for name in (*scheme.reads, *guiding, *own):
+        facts[name] = values[name]
+        file = getattr(options, name, None)
+        if isinstance(file, Path):
+            facts[name] = f"{FILE}{relative(file, directory)}"
+            facts[name + _SHA] = given_file_sha256(file)
+    return facts
+
+
+def restore(name: str, facts: Facts, directory: Path) -> Setting:
+    """Return the setting that `describe` described.
+
+    Raises UsageError if this simprof knows no such mode or option, or a file that it names is not
+    there.
+    """
+    try:
+        mode = str(facts["mode"])
+        if mode not in registry.modes():
+            raise ValueError(f"{mode!r} is not a valid Mode")
+        known = {*_SHARED, *(option.name for option in registry.options())}
+        fields = {each: facts[each] for each in facts if each != "mode" and not each.endswith(_SHA)}
+        if unknown := fields.keys() - known:
+            raise ValueError(f"there is no option {min(unknown)}")
+        for each in ("weights", "edge_profile"):
+            if str(fields.get(each)).startswith(FILE):
+                fields[each] = str(directory / str(fields[each]).removeprefix(FILE))
+        defaults = scheme_options(SchemeOptions())
+        return Setting(
+            name, mode, chosen_options({each: defaults[each] for each in _SHARED} | fields)
+        )
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"setting {name} of the baseline cannot be restored ({error}): record it again"
+        ) from None

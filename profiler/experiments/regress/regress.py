@@ -7,12 +7,11 @@ is given, of the code that a mode adds, or of an algorithm; `causes` says which.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import Enum
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,10 +25,10 @@ from simprof.profiler.experiments.regress.causes import (
     setting_causes,
 )
 from simprof.profiler.experiments.regress.file import (
+    CODE,
     OVERHEAD,
     Baseline,
     BaselineRun,
-    Fact,
     Facts,
     SettingResult,
 )
@@ -38,16 +37,14 @@ from simprof.profiler.experiments.regress.measure import (
     MeasuringContext,
     Target,
     TimeSpentError,
+    describe,
     measure,
     recorded_targets,
-    relative,
+    restore,
 )
-from simprof.profiler.experiments.suites.suite import ANY_STATUS
 from simprof.profiler.profiles.documents import OWN_VERSION
-from simprof.profiler.profiles.fingerprint import given_file_sha256
-from simprof.profiler.request.request import ProgressCallback, SchemeOptions, Setting, TableChoice
+from simprof.profiler.request.request import ProgressCallback, Setting
 from simprof.profiler.request.weights import Weights
-from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.cost_model import cost_version
 from simprof.simulator.errors import SimulatorError, UsageError
 
@@ -113,23 +110,23 @@ class MetricChange(Struct, frozen=True):
     """A metric that moved or is above its ceiling, or a fact that changed."""
 
     metric: str  # Its name: of `SettingResult.metrics`, "overhead", "reason", "status", "output".
-    # old, new: None where there was or is no such metric.
-    old: Number | str | None
-    new: Number | str | None
+    # baseline, now: None where there was or is no such metric.
+    baseline: Number | str | None
+    now: Number | str | None
     allowed: str  # For people: "exact", "1 %", "at most 5".
     exceeded: bool  # Whether it is beyond that
 
     @property
     def moved(self) -> bool:
         """Whether it is another value than the baseline's."""
-        return self.old != self.new
+        return self.baseline != self.now
 
     @property
     def percent(self) -> Fraction | None:
         """By how much it grew, in percent of the old value; None where that means nothing."""
-        if isinstance(self.old, str) or isinstance(self.new, str) or not self.old:
+        if isinstance(self.baseline, str) or isinstance(self.now, str) or not self.baseline:
             return None
-        return None if self.new is None else Fraction(100 * (self.new - self.old)) / self.old
+        return None if self.now is None else Fraction(100 * self.now) / self.baseline - 100
 
 
 class SettingCheck(Struct, frozen=True):
@@ -305,9 +302,6 @@ def check_patterns(baseline: Baseline, limits: CheckLimits) -> None:
 
 # -- recording and checking ------------------------------------------------------------------------
 
-_FILES = ("weights", "edge_profile")
-_SHA = "_sha256"
-
 
 class BaselineRecording(Struct, frozen=True):
     """What `record` made."""
@@ -332,11 +326,11 @@ def record(
     described = {setting.name: describe(setting, directory) for setting in settings}
     context = MeasuringContext(tuple(settings), directory, timeout, progress)
     runs, failures = _measure_all(targets, context)
-    expected = {target.name: max(target.given.status, 0) for target in targets}
+    expected = {target.name: ("exit", max(target.given.status, 0)) for target in targets}
     failed = tuple(
         name
         for name, run in runs.items()
-        if (run.ending["reason"], run.ending["status"]) != ("exit", expected[name])
+        if (run.ending["reason"], run.ending["status"]) != expected[name]
     )
     reasons = {name: str(error) for name, error in failures.items()}
     lone = next(iter(failures.values())) if len(targets) == len(failures) == 1 else None
@@ -349,15 +343,7 @@ def _measure_all(
     runs, failures = {}, {}
     for target in targets:
         try:
-            run = measure(target, context)
-            reason, status = run.ending["reason"], run.ending["status"]
-            # a suite says how its programs end: results of one that ends otherwise are worthless
-            wanted = target.given.status
-            if wanted not in (ANY_STATUS, status) and reason == "exit":
-                raise SimulatorError(f"it ended with status {status}, not {wanted}")
-            if wanted != ANY_STATUS and reason in ("signal", "fault"):
-                raise SimulatorError(f"it was ended by a {reason} (status {status})")
-            runs[target.name] = run
+            runs[target.name] = measure(target, context)
         except SimulatorError as error:
             failures[target.name] = error
     return runs, failures
@@ -366,7 +352,7 @@ def _measure_all(
 def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, BaselineRun]) -> Baseline:
     tool = {"simprof": OWN_VERSION, "unicorn": metadata.version("unicorn")}
     modes = {str(options["mode"]) for options in settings.values()}
-    return Baseline(tool, {mode: cost_version(mode) for mode in modes}, settings, runs)
+    return Baseline(tool, {CODE + mode: cost_version(mode) for mode in modes}, settings, runs)
 
 
 def check(
@@ -405,72 +391,3 @@ def check(
         for name, error in failures.items()
     }
     return Check(str(path), tuple((checks | errors)[name] for name in old.runs), new)
-
-
-def describe(setting: Setting, directory: Path) -> Facts:
-    """Return a setting as facts: the options that its mode reads.
-
-    Files are told as they are found from `directory`, with their digests.
-
-    Raises UsageError if a file cannot be read.
-    """
-    scheme, options = registry.definition(setting.mode), setting.options
-    facts: dict[str, Fact] = {"mode": setting.mode}
-    common: dict[str, object] = {
-        "path_limit": options.path_limit,
-        "weights": options.weights,
-        "table": options.table,
-    }
-    values: dict[str, object] = {name: common[name] for name in scheme.reads}
-    if scheme.guided:
-        values["edge_profile"] = options.edge_profile
-    values |= {option.name: option.of(options) for option in scheme.options.declared}
-    for name, value in values.items():
-        if isinstance(value, Path):
-            facts[name] = f"file {relative(value, directory)}"
-            facts[name + _SHA] = given_file_sha256(value)
-        else:
-            facts[name] = cast(Fact, value.value if isinstance(value, Enum) else value)
-    return facts
-
-
-_ENUMS: Mapping[str, type[str]] = {"weights": Weights, "table": TableChoice}
-_COMMON: Mapping[str, type] = {"path_limit": int, "edge_profile": type(None), **_ENUMS}
-
-
-def restore(name: str, facts: Facts, directory: Path) -> Setting:
-    """Return the setting that `describe` described.
-
-    Raises UsageError if this simprof knows no such mode or option, or a file that it names is not
-    there.
-    """
-    try:
-        mode = str(facts["mode"])
-        if mode not in registry.modes():
-            raise ValueError(f"{mode!r} is not a valid Mode")
-        chosen = {
-            option: _restored(option, value, directory)
-            for option, value in facts.items()
-            if option != "mode" and not option.endswith(_SHA)
-        }
-        return Setting(name, mode, SchemeOptions.of(**chosen))
-    except ValueError as error:
-        raise UsageError(
-            f"setting {name} of the baseline cannot be restored ({error}): record it again"
-        ) from None
-
-
-def _restored(option: str, value: Fact, directory: Path) -> object:
-    if option in _FILES and isinstance(value, str) and value.startswith("file "):
-        return directory / value.removeprefix("file ")
-    declared = {each.name: each.kind for each in registry.options()}
-    kind = _COMMON.get(option) or declared.get(option)
-    if kind is None:
-        raise ValueError(f"there is no option {option}")
-    if issubclass(kind, (Enum, Weights)) and isinstance(value, str):
-        return kind(value)
-    if kind is float and type(value) is int:
-        return float(value)
-    if type(value) is not kind:
-        raise ValueError(f"{option} is {value!r}")
-    return value

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from simprof.profiler.profiles.codec import big_integers, encode
 from simprof.profiler.profiles.documents import head
@@ -90,8 +89,8 @@ def row(difference: MetricChange) -> tuple[str, str, str, str, str, str, str]:
     return (
         difference.metric,
         unit_of(difference.metric),
-        shown(difference.old),
-        shown(difference.new),
+        shown(difference.baseline),
+        shown(difference.now),
         moved_by(difference),
         difference.allowed,
         "exceeded" if difference.exceeded else "",
@@ -122,9 +121,9 @@ def routine(changed: RoutineChange) -> str:
     parts += [
         f"{name} {old or 'none'} -> {new or 'none'}" for name, (old, new) in changed.facts.items()
     ]
-    if changed.profile and not changed.numbers:
+    if changed.profile_differs and not changed.numbers:
         parts.append("counts of edges or paths differ")
-    if changed.graph:
+    if changed.graph_differs:
         parts.append("other graph")
     if changed.plan is not None:
         parts.append("other plan")
@@ -290,64 +289,31 @@ def render_json(check: Check) -> str:
         "baseline": check.baseline,
         "status": check.status,
         "summary": summary(check),
-        "runs": [_run_json(run) for run in check.runs],
+        "runs": _document(check.runs),
     }
     with big_integers():
         return json.dumps(document, indent=2) + "\n"
 
 
-def _run_json(run: RunCheck) -> dict[str, Any]:
-    return {
-        "name": run.name,
-        "state": run.state,
-        "error": run.error,
-        "ending": _differences_json(run.ending),
-        "causes": list(map(asdict, run.causes)),
-        "settings": [_setting_json(setting) for setting in run.settings],
-    }
+# Structures of a check whose objects in JSON are not their fields -> what these have
+_OBJECTS = {
+    "RunCheck": ("name", "state", "error", "ending", "causes", "settings"),
+    "SettingCheck": ("name", "state", "differences", "causes", "routines"),
+    "MetricChange": ("metric", "baseline", "now", "percent", "allowed", "exceeded"),
+}
 
 
-def _setting_json(check: SettingCheck) -> dict[str, Any]:
-    return {
-        "name": check.name,
-        "state": check.state,
-        "differences": _differences_json(check.differences),
-        "causes": list(map(asdict, check.causes)),
-        "routines": [_routine_json(routine) for routine in check.routines],
-    }
-
-
-def _differences_json(differences: Iterable[MetricChange]) -> list[dict[str, Any]]:
-    return [
-        {
-            "metric": each.metric,
-            "baseline": _number_json(each.old),
-            "now": _number_json(each.new),
-            "percent": _number_json(each.percent),
-            "allowed": each.allowed,
-            "exceeded": each.exceeded,
-        }
-        for each in differences
-    ]
-
-
-def _number_json(number: int | Fraction | str | None) -> int | float | str | None:
-    return float(number) if isinstance(number, Fraction) else number
-
-
-def _routine_json(change: RoutineChange) -> dict[str, Any]:
-    plan = None if change.plan is None else {**asdict(change.plan), "lines": dict(change.lines)}
-    return {
-        "name": change.name,
-        "address": change.address,
-        "source": change.source or None,
-        "presence": change.presence,
-        "numbers": {name: list(pair) for name, pair in change.numbers.items()},
-        "facts": {name: list(pair) for name, pair in change.facts.items()},
-        "graph_differs": change.graph,
-        "profile_differs": change.profile,
-        "plan": plan,
-    }
+def _document(value: object) -> Any:
+    """Return a part of a check as JSON."""
+    match value:
+        case Struct():
+            names = _OBJECTS.get(type(value).__name__, value.__struct_fields__)
+            return {name: _document(getattr(value, name)) for name in names}
+        case tuple():
+            return [_document(each) for each in value]
+        case Fraction():
+            return float(value)
+    return encode(value)
 
 
 _element = ElementTree.SubElement
