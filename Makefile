@@ -11,7 +11,6 @@
 # make results  measure the tables of results, docs/data: all, or PAGES (results-wcet needs no
 #               toolchain); what was interrupted is resumed
 # make structure  list the packages and their imports, measure the whole; draw docs/layers.svg (needs graphviz's dot)
-# make determinism  programs twice, in other surroundings: the same answers? SUITES: all of these suites
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
 # make site       the documents as a site, in build/site; what they show, run and compared
@@ -28,12 +27,11 @@ MODE ?= tpp
 WORKERS ?= 2
 FUZZ_SECONDS ?= 60
 PAGES ?=
-SUITES ?=
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long ci mutants fuzz bench performance results structure baselines golden format fixtures clean
-.PHONY: kernels runtime toolchain site versions determinism
+.PHONY: kernels runtime toolchain site versions
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -88,9 +86,6 @@ structure: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py
-
-determinism: $(VENV)/.installed-dev toolchain
-	$(BIN)/python -m tools.determinism $(patsubst %,--suite %,$(SUITES))
 
 performance: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py --json docs/performance.json --resume

@@ -1,6 +1,6 @@
 """Have everything that reads files read damaged and hostile ones.
 
-    python tools/fuzz.py [TARGET ...] [--seconds N] [--seed N] [--finds DIR] [--guided]
+    python tools/fuzz.py [TARGET ...] [--seconds N] [--seed N] [--finds DIR]
     python tools/fuzz.py [TARGET ...] --list
     python tools/fuzz.py --seeds
     python tools/fuzz.py [TARGET ...] --replay [FILE ...]
@@ -24,15 +24,13 @@ import argparse
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from simprof.simulator.errors import UsageError
-from tools.fuzzing import campaign, corpus, guided, seeds
+from tools.fuzzing import campaign, corpus, seeds
 from tools.fuzzing.targets import TARGETS
 from tools.fuzzing.worker import Find, Target
 
-Runner = Callable[[Sequence[campaign.Job], int, float, campaign.Tell], Sequence[campaign.Campaign]]
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -46,7 +44,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--replay", nargs="*", type=Path, metavar="FILE", help="the corpus by default"
     )
-    parser.add_argument("--guided", action="store_true", help="follow coverage, with atheris")
     parser.add_argument("--seeds", action="store_true", help="make the good files again")
     parser.add_argument("--list", action="store_true", help="list the targets")
     return parser.parse_args(arguments)
@@ -72,21 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return replay(chosen, options.replay)
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     print(f"seed {seed}; repeat with --seed {seed}", flush=True)
-    run = guided.run if options.guided else campaign.run
-    try:
-        return fuzz(run, chosen, options.seconds, seed, options.finds)
-    except UsageError as error:
-        print(f"fuzz: {error}", file=sys.stderr)
-        return 2
+    return fuzz(chosen, options.seconds, seed, options.finds)
 
 
-def fuzz(
-    run: Runner,
-    targets: Sequence[Target],
-    seconds: float,
-    seed: int,
-    finds: Path,
-) -> int:
+def fuzz(targets: Sequence[Target], seconds: float, seed: int, finds: Path) -> int:
     """Give each target its share of the time; return the exit status."""
 
     def tell(target: Target, find: Find) -> None:
@@ -94,7 +80,7 @@ def fuzz(
         print(f"FIND in {target.name}: {path}\n{find.kind}\n{find.story[-2000:]}", flush=True)
 
     jobs = [(target, corpus.inputs(target.name)) for target in targets]
-    campaigns = run(jobs, seed, seconds, tell)
+    campaigns = campaign.run(jobs, seed, seconds, tell)
     for done in campaigns:
         rate = done.inputs / done.seconds if done.seconds else 0
         print(

@@ -29,7 +29,6 @@ Steps -> functions
     look for cycles                    `module_cycles`, `package_cycles`
     compare with the declared layers   `upward_imports`
     measure lines, docstrings, names   `measures`
-    count what there should be one of  `one_of_each.RULES`
     write                              `listing`, `drawing`
 """
 
@@ -49,9 +48,6 @@ from pathlib import Path
 import graphviz
 import networkx as nx
 
-from tools import one_of_each
-from tools.one_of_each import nodes, parsed
-
 ROOT = Path(__file__).resolve().parent.parent
 CONTAINERS = ("simprof.profiler", "simprof.simulator")
 FOLDERS = {"simprof": "simprof", **{name: name.split(".")[1] for name in CONTAINERS}}
@@ -66,7 +62,6 @@ ENTRIES = ("simprof.profiler.cli", "simprof.__main__")
 """Modules that are started, not imported."""
 COMMAND_LIST = "simprof.profiler.commands.group"
 
-RULES = one_of_each.RULES
 BEFORE = {
     "lines, comment lines not counted": ("100,500", "76,000"),
     "of these, the house without its wings": ("", "64,000"),
@@ -75,21 +70,13 @@ BEFORE = {
     "comments, share of lines": ("0.4%", "5%"),
     "class names that mean two things": ("42", "0"),
     "commands": ("25", "19"),
-    "ways to run a program": ("9", "1"),
-    "worker pools": ("4", "1"),
-    "progress types": ("10", "1"),
-    "row makers": ("5", "1"),
-    "result models": ("4", "1"),
-    "differences": ("3", "1"),
     "import cycles between modules": ("0", "0"),
     "import cycles between packages": ("0", "0"),
     "imports that point up": ("0", "0"),
 }
-"""Measure -> what it was, and what was wanted: issue 24, part 1, of commit f24e8553.
+"""Measure -> what it was, and what was wanted, of commit f24e8553.
 
-Schemes that were added since are in the lines of now, and not in those wanted. What there should be
-one of was counted by readers then, kinds of callbacks and of intermediate values among it; the
-rules of `one_of_each` count what is declared.
+Schemes that were added since are in the lines of now, and not in those wanted.
 """
 
 Graph = Mapping[str, frozenset[str]]
@@ -138,8 +125,7 @@ def read_tree(root: Path, folders: Mapping[str, str] = FOLDERS) -> Tree:
 
 def _imported(text: str, importer: str, modules: Mapping[str, Path]) -> Iterator[str]:
     """Yield the modules of the tree that a module's text imports anywhere."""
-    found: Iterator[ast.AST] = nodes(text, ast.Import | ast.ImportFrom)
-    for node in found:
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
         elif isinstance(node, ast.ImportFrom):
@@ -319,7 +305,6 @@ def measures(tree: Tree) -> list[tuple[str, str]]:
         ("class names that mean two things", str(len(double_names(tree)))),
         ("modules that nothing but tests imports", str(len(unused_modules(tree)))),
         ("commands", str(tree.sources.get(COMMAND_LIST, "").count(": Subcommand("))),
-        *((what, str(len(rule(tree.sources, tree.imports)))) for what, rule in RULES.items()),
     ]
 
 
@@ -337,7 +322,9 @@ def _comments(text: str) -> int:
 def _section_lines(text: str) -> int:
     """Return the lines of sections on attributes and parameters in all docstrings of a module."""
     total = 0
-    for node in nodes(text, ast.ClassDef | ast.FunctionDef):
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
+            continue
         heading = ""
         lines = (ast.get_docstring(node) or "").splitlines()
         for line, below in zip_longest(lines, lines[1:], fillvalue=""):
@@ -350,7 +337,7 @@ def double_names(tree: Tree) -> dict[str, list[str]]:
     """Return the names of classes that more than one module defines, with these modules."""
     found: dict[str, list[str]] = {}
     for module, text in tree.sources.items():
-        for node in parsed(text).body:
+        for node in ast.parse(text).body:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(module)
     return {name: modules for name, modules in sorted(found.items()) if len(modules) > 1}

@@ -5,30 +5,31 @@ They are fetched and built once, as `simprof suite build` does, in its cache.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.suites.toolchain import BuildError
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.session import shared
 from tests.oracles.qemu import trace
+from tests.support.real_programs import (
+    EMULATORS,
+    RUNS,
+    WIDTHS,
+    ProgramRun,
+    build_programs,
+    compare,
+    count_plugin,
+)
 from tests.support.replay import measured
 from tests.support.turns import first
-from tools import check_programs
-from tools.build_programs import PROGRAMS, WIDTHS
-from tools.check_programs import EMULATORS, built, compare, count_plugin
-from tools.program_runs import RUNS, ProgramRun
 
 SANDBOX = r"""
 #include <dirent.h>
@@ -99,7 +100,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     That they cannot be built is an error: skipped tests would have shown nothing.
     """
     path = tmp_path_factory.mktemp("programs")
-    built(path, RUNS)
+    build_programs(path)
     return path
 
 
@@ -159,44 +160,6 @@ def test_ways_to_measure_agree(
     plain = measured(request, schemes)
     assert measured(request, schemes, jobs=2) == plain
     assert [measured(remembering, schemes, jobs=2) for _ in range(2)] == [plain, plain]
-
-
-@pytest.mark.long
-@pytest.mark.toolchain
-@pytest.mark.qemu
-def test_the_command_compares(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--cache", str(tmp_path), "--width", "64", "lua-error"]
-    monkeypatch.setattr(sys, "argv", ["check_programs", *words])
-    assert check_programs.main() == 0
-    assert "same" in capsys.readouterr().out
-
-    def other(*arguments: Any) -> check_programs.Comparison:
-        return dataclasses.replace(compare(*arguments), differences=("output: other",))
-
-    monkeypatch.setattr(check_programs, "compare", other)
-    assert check_programs.main() == 1
-    shown = capsys.readouterr()
-    assert "lua-error 64: output: other" in shown.err and "1 differences" in shown.out
-
-
-def test_programs_that_cannot_be_built_are_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail(*arguments: object) -> None:
-        raise BuildError("lua: no network")
-
-    monkeypatch.setattr(check_programs, "built", fail)
-    monkeypatch.setattr(sys, "argv", ["check_programs", "--cache", str(tmp_path)])
-    assert check_programs.main() == 2
-    assert capsys.readouterr().err == "check_programs: lua: no network\n"
-
-
-def test_every_program_runs_and_writes_files_somewhere() -> None:
-    runs = Counter(run.program for run in RUNS)
-    assert set(runs) == {program.name for program in PROGRAMS}
-    assert {name for name, count in runs.items() if count > 1} >= {"bzip2", "lua", "speedtest1"}
 
 
 @pytest.mark.qemu

@@ -3,7 +3,6 @@
 Each kernel has every third mode, the next ones the others. A verification of a program with a C
 library takes ten seconds a mode, so that those have one mode each, another than the one before
 them. Widths take turns.
-`python -m tools.verify_programs` has all modes for all of them, and more programs.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from simprof.profiler.experiments.suites.suite import Width
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.schemes.registry import planned_modes
 from tests.support.exact_programs import LANGUAGES, LONG, PROGRAMS, Build
-from tests.support.verifying import check_verified, verified
-from tools.verify_programs import in_turn, main, of_suite, verified_case
+from tests.support.verifying import check_verified, of_suite, verified, verified_on_input
 
 KERNELS = [benchmark.name for benchmark in load_suite("wcet").benchmarks]
-REAL = ["bzip2", "minigzip", "mawk", "tinyscheme", "dblat2", "compress", "stones", "simulator"]
+REAL = ["bzip2", "dblat2"]
 SOURCES = ("numbers.f90",)
 COMPILED = [how for how in LONG if how.source in SOURCES]
 MODES = planned_modes()
@@ -37,10 +36,10 @@ def mode_of(number: int) -> str:
     ("number", "name", "width"),
     [(n, name, (64, 64, 32, 32)[n % 4]) for n, name in enumerate(KERNELS)],
 )
-def test_every_kernel_is_as_predicted(number: int, name: str, width: int) -> None:
+def test_every_kernel_is_as_predicted(number: int, name: str, width: Width, tmp_path: Path) -> None:
     """Of the nine, each mode has three, in both widths."""
-    (case,) = of_suite("wcet", [f"{name}/{width}"])
-    check_verified(verified_case(case, MODES[number % 3 :: 3]))
+    program, given = of_suite("wcet", name, width)
+    check_verified(verified_on_input(program, given, tmp_path, MODES[number % 3 :: 3]))
 
 
 @pytest.mark.long
@@ -61,32 +60,8 @@ def test_compiled_program_is_as_predicted(
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize(
-    ("name", "mode"),
-    [
-        (f"{name}/{(64, 32)[number % 2]}", mode_of(len(COMPILED) + number))
-        for number, name in enumerate(REAL[::4])
-    ],
-)
-def test_real_program_is_as_predicted(name: str, mode: str) -> None:
-    (case,) = of_suite("spec-like", [name])
-    check_verified(verified_case(case, [mode]))
-
-
-@pytest.mark.toolchain
-def test_the_command_prints_a_row_for_each_program(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["wcet", "fibcall", "--modes", "pp,qpt2", "--each", "1", "--on", "emulator"]) == 0
-    first, second, total = capsys.readouterr().out.splitlines()
-    assert first.split()[0] == "fibcall/64"
-    assert second.split()[0] == "fibcall/32"
-    assert "1 modes,  0 differ" in first
-    assert total == "2 programs, 0 with differences"
-
-
-def test_programs_take_modes_in_turn() -> None:
-    assert [in_turn("abc", 2, number) for number in range(3)] == [
-        ["a", "b"],
-        ["c", "a"],
-        ["b", "c"],
-    ]
-    assert in_turn("abc", None, 1) == "abc"
+@pytest.mark.parametrize(("number", "name"), list(enumerate(REAL)), ids=REAL)
+def test_real_program_is_as_predicted(number: int, name: str, tmp_path: Path) -> None:
+    program, given = of_suite("spec-like", name, (64, 32)[number % 2])
+    mode = mode_of(len(COMPILED) + number)
+    check_verified(verified_on_input(program, given, tmp_path, [mode]))

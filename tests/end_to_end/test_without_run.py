@@ -23,7 +23,7 @@ from tests.conftest import FIXTURES
 from tests.oracles import qemu
 from tests.support.exact_programs import LANGUAGES
 from tests.support.turns import in_step
-from tools.verify_programs import of_suite
+from tests.support.verifying import of_suite
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -198,11 +198,10 @@ def test_every_program_of_the_tests(
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("number", "name"), list(enumerate(TAKEN_REAL)), ids=TAKEN_REAL)
 def test_real_programs(tmp_path: Path, number: int, name: str) -> None:
-    (case,) = of_suite("spec-like", [f"{name}/{(64, 32)[number % 2]}"])
-    given = case.given
+    program, given = of_suite("spec-like", name, (64, 32)[number % 2])
     stdin = b"" if given.stdin is None else given.stdin.read_bytes()
     modes = in_turn(len(WITH_LIBRARY) + number)
-    check(Bench(case.program, tmp_path, given.arguments, stdin, given.root), modes)
+    check(Bench(program, tmp_path, given.arguments, stdin, given.root), modes)
 
 
 def test_each_mode_has_a_program_with_a_library() -> None:

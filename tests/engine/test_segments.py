@@ -136,14 +136,8 @@ def check(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(120), few=60)
+@pytest.mark.seeds([*range(120), *range(1000, 1300)])
 def test_every_scheme_counts_what_plain_execution_counts(seed: int) -> None:
-    check(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(1000, 1300))
-def test_every_scheme_counts_what_plain_execution_counts_on_more_graphs(seed: int) -> None:
     check(seed)
 
 

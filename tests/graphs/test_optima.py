@@ -203,16 +203,8 @@ def dead(cfg: ControlFlowGraph) -> set[int]:
     return set(range(cfg.vertex_count)) - reachable(cfg)
 
 
-@pytest.mark.seeds(range(40))
+@pytest.mark.seeds([*range(40), *range(1000, 1400)], few=40)
 def test_small_graphs(seed: int) -> None:
-    rng = random.Random(seed)
-    cfg = with_calls(rng, small_graph(rng))
-    check(cfg, flow_of(rng, cfg))
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(1000, 1400))
-def test_many_small_graphs(seed: int) -> None:
     rng = random.Random(seed)
     cfg = with_calls(rng, small_graph(rng))
     check(cfg, flow_of(rng, cfg))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import importlib.util
 import io
 import os
 import random
@@ -26,7 +25,7 @@ from simprof.profiler.request.errors import CountError
 from simprof.simulator.errors import UsageError
 from tests.conftest import ROOT
 from tools import fuzz
-from tools.fuzzing import campaign, corpus, emulated, guided, trial
+from tools.fuzzing import campaign, corpus, emulated, trial
 from tools.fuzzing.elf_mutation import crowd, layout, mutate_fields
 from tools.fuzzing.framed import mutate_frames, mutate_profile
 from tools.fuzzing.mutation import json_text, mutate_bytes, mutate_words
@@ -260,12 +259,6 @@ def test_a_quarter_of_a_minute_of_fresh_inputs(
     read = re.findall(r"^(\w+) +([\d,]+) inputs ", shown, re.MULTILINE)
     assert [name for name, _ in read] == list(TARGETS)
     assert "0" not in dict(read).values()
-
-
-def test_guidance_without_atheris_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match="atheris is not installed"):
-        guided.run([(TOY, [b"read"])], 1, 1.0, lambda target, find: None)
 
 
 def test_make_fuzz_runs_the_tool() -> None:

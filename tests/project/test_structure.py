@@ -12,7 +12,6 @@ import pytest
 
 from tests.conftest import ROOT
 from tools import structure
-from tools.one_of_each import RULES, WORLD
 
 
 @cache
@@ -74,46 +73,6 @@ def test_a_class_name_means_one_thing() -> None:
 
 def test_every_module_is_used_by_more_than_tests() -> None:
     assert structure.unused_modules(repository()) == []
-
-
-@pytest.mark.parametrize("what", RULES)
-def test_there_is_one_of_each(what: str) -> None:
-    tree = repository()
-    found = RULES[what](tree.sources, tree.imports)
-    assert len(found) == 1, found
-
-
-SECOND = {
-    "ways to run a program": "from simprof.profiler.session.world import World\n"
-    "def play(world: World):\n    return world.execute()\n",
-    "worker pools": "import multiprocessing\ncontext = multiprocessing.get_context('spawn')\n",
-    "progress types": "class Far:\n    done: int\n    total: int\n",
-    "row makers": "def edge_rows(): ...\ndef _path_row(): ...\n",
-    "result models": "class Counts:\n    routines: tuple[RoutineProfile, ...]\n",
-    "differences": "def differing(a: RunMeasurement, b: RunMeasurement): ...\n",
-}
-
-
-@pytest.mark.parametrize("what", RULES)
-def test_a_second_one_is_found(what: str, tmp_path: Path) -> None:
-    # as modules of a tree that has the method by which a program is run
-    world = "class World:\n    def execute(self):\n        self.machine().run()\n"
-    left, right = "simprof.profiler.left.b", "simprof.profiler.right.c"
-    tree = structure.read_tree(
-        tree_of(tmp_path, {WORLD: world, left: SECOND[what], right: SECOND[what]})
-    )
-    found = RULES[what](tree.sources, tree.imports)
-    assert [each.partition(".b")[0].partition(".c")[0] for each in found] == [
-        "simprof.profiler.left",
-        "simprof.profiler.right",
-    ]
-
-
-def test_a_difference_that_rests_on_another_is_none_of_its_own(tmp_path: Path) -> None:
-    above = "from simprof.profiler.left import b\n" + SECOND["differences"]
-    left, right = "simprof.profiler.left.b", "simprof.profiler.right.c"
-    tree = structure.read_tree(tree_of(tmp_path, {left: SECOND["differences"], right: above}))
-    assert RULES["differences"](tree.sources, tree.imports) == [left]
 
 
 def test_what_is_measured_stays_within_what_was_wanted() -> None:

@@ -595,16 +595,9 @@ def check(mode: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(GRAPHS), few=GRAPHS // 3)
+@pytest.mark.seeds(range(GRAPHS + LONG_GRAPHS))
 @pytest.mark.parametrize("mode", CHECKS)
 def test_random_graphs(mode: str, seed: int) -> None:
-    check(mode, seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(GRAPHS, GRAPHS + LONG_GRAPHS))
-@pytest.mark.parametrize("mode", CHECKS)
-def test_more_random_graphs(mode: str, seed: int) -> None:
     check(mode, seed)
 
 

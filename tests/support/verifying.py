@@ -6,6 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from simprof.profiler.experiments.suites.builder import build_suite
+from simprof.profiler.experiments.suites.suite import Input, Width, build_name
+from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.rewriting.verification import EMULATOR, QEMU, Verification
 from simprof.profiler.rewriting.verify import verify
@@ -72,6 +77,28 @@ def verified(
         Setting(mode, mode, options or SchemeOptions()) for mode in (modes or planned_modes())
     ]
     return verify(request, settings, ways)
+
+
+def of_suite(suite: str, name: str, width: Width) -> tuple[Path, Input]:
+    """Return a program of a suite, built where the cache lacks it, and its input for training."""
+    whole = load_suite(suite)
+    benchmark = whole.benchmark(name)
+    report = build_suite(replace(whole, benchmarks=(benchmark,)))
+    assert not report.failures
+    return report.programs[name, build_name(width)].path, benchmark.inputs["train"]
+
+
+def verified_on_input(
+    program: Path, given: Input, directory: Path, modes: Sequence[str]
+) -> Verification:
+    """Verify a program on an input of its suite; `directory` is an empty one."""
+    guest = GuestOptions(
+        root=given.root or directory,
+        stdin=given.stdin or Path(os.devnull),
+        environment=tuple((os.fsencode(k), os.fsencode(v)) for k, v in given.environment),
+    )
+    request = RunRequest(program, guest, tuple(map(os.fsencode, given.arguments)))
+    return verify(request, [Setting(mode, mode, SchemeOptions()) for mode in modes], EVERYWHERE)
 
 
 def check_verified(

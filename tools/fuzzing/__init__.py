@@ -7,7 +7,6 @@ trial         one input: read, and judged
 worker        many inputs, in a process of its own that may hang or die
 campaign      workers watched; what they found, confirmed and kept
 corpus        the committed inputs
-guided        the same targets under atheris, which follows coverage
 programs, graphs, results, runs
               the targets
 targets       the list of them

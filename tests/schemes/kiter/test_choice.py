@@ -72,14 +72,8 @@ def check_random_choice(seed: int) -> None:
         assert every == {(p.blocks, p.edges) for p in all_iteration_paths(cfg, chosen)}
 
 
-@pytest.mark.seeds(range(100))
+@pytest.mark.seeds([*range(100), *range(1000, 1500)], few=100)
 def test_random_choices(seed: int) -> None:
-    check_random_choice(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(1000, 1500))
-def test_many_random_choices(seed: int) -> None:
     check_random_choice(seed)
 
 

@@ -145,14 +145,8 @@ def check_random_choice(seed: int) -> None:
     assert_exact(cfg, plan, walks)
 
 
-@pytest.mark.seeds(range(80))
+@pytest.mark.seeds([*range(80), *range(1000, 1170)], few=80)
 def test_random_choices(seed: int) -> None:
-    check_random_choice(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(1000, 1170))
-def test_many_random_choices(seed: int) -> None:
     check_random_choice(seed)
 
 

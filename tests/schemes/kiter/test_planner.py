@@ -89,14 +89,8 @@ def check_random_graph(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(150))
+@pytest.mark.seeds([*range(150), *range(1000, 1300)])
 def test_random_graphs(seed: int) -> None:
-    check_random_graph(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(1000, 1300))
-def test_many_random_graphs(seed: int) -> None:
     check_random_graph(seed)
 
 

@@ -84,14 +84,8 @@ def check_random(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(300))
+@pytest.mark.seeds(range(700))
 def test_random_graphs(seed: int) -> None:
-    check_random(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(300, 700))
-def test_many_random_graphs(seed: int) -> None:
     check_random(seed)
 
 
@@ -357,14 +351,8 @@ def check_predicted(seed: int) -> None:
         assert not plan.plan.actions
 
 
-@pytest.mark.seeds(range(200))
+@pytest.mark.seeds(range(400), few=200)
 def test_predicted_routines(seed: int) -> None:
-    check_predicted(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(200, 400))
-def test_many_predicted_routines(seed: int) -> None:
     check_predicted(seed)
 
 

@@ -95,14 +95,8 @@ def check_apart(
             assert index >= size
 
 
-@pytest.mark.seeds(range(GRAPHS), few=GRAPHS)
+@pytest.mark.seeds(range(GRAPHS + LONG_GRAPHS), few=GRAPHS)
 def test_indices_are_distinct_and_compact(seed: int) -> None:
-    check(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(GRAPHS, GRAPHS + LONG_GRAPHS))
-def test_more_indices_are_distinct_and_compact(seed: int) -> None:
     check(seed)
 
 

@@ -164,14 +164,8 @@ def decoded(plan: PrefPlan, number: int) -> Path:
 
 
 @pytest.mark.long
-@pytest.mark.seeds(range(GRAPHS), few=GRAPHS)
+@pytest.mark.seeds(range(GRAPHS + LONG_GRAPHS))
 def test_counters_are_the_true_counts(seed: int) -> None:
-    check(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(GRAPHS, GRAPHS + LONG_GRAPHS))
-def test_more_counters_are_the_true_counts(seed: int) -> None:
     check(seed)
 
 

@@ -69,14 +69,8 @@ def check_random(seed: int) -> None:
     check_plan(cfg, plan, walks, **{name: given[name] for name in RULES})
 
 
-@pytest.mark.seeds(range(100))
+@pytest.mark.seeds(range(400), few=100)
 def test_random_graphs(seed: int) -> None:
-    check_random(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(100, 400))
-def test_many_random_graphs(seed: int) -> None:
     check_random(seed)
 
 

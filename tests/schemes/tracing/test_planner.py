@@ -326,14 +326,8 @@ def check_random(seed: int) -> None:
             assert isinstance(token, WriteTrace)
 
 
-@pytest.mark.seeds(range(100))
+@pytest.mark.seeds(range(1100), few=100)
 def test_random_graphs(seed: int) -> None:
-    check_random(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(100, 1100))
-def test_many_random_graphs(seed: int) -> None:
     check_random(seed)
 
 
