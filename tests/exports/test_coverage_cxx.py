@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,9 +16,14 @@ from simprof.profiler.experiments.suites.sources import fetched_archive, unpack
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.exports.coverage import coverage
 from simprof.profiler.exports.formats import ExportSource
+from simprof.profiler.graphs.cfg import VertexName
+from simprof.profiler.profiles.lines import Placing
+from simprof.profiler.request.request import GuestOptions, RunRequest
+from simprof.profiler.session.session import run_program
 from tests.conftest import ROOT
 from tests.support.coverage import exported, lines_of, read_back, written
 from tests.support.turns import turns
+from tests.support.verifying import of_suite
 
 LEVELS = ("-O0", "-Og", "-O1", "-O2", "-Os")
 SOURCES = sorted((ROOT / "tests" / "programs").rglob("*.cc"))
@@ -151,10 +158,7 @@ def test_a_real_program(
     static: bool,
     width: str,
 ) -> None:
-    """The preprocessor of cppcheck, which takes seconds to build where the whole takes minutes.
-
-    Coverage of the whole of cppcheck is exported by no test.
-    """
+    """The preprocessor of cppcheck, which takes seconds to build where the whole takes minutes."""
     own = cppcheck / "externals" / "simplecpp"
     flags = (level, "-g", "-w", f"-I{own}", str(own / "simplecpp.cpp"))
     program = compile_c(PREPROCESSOR, flags, width, "c++", static)
@@ -163,6 +167,56 @@ def test_a_real_program(
     lines = lines_of(written("lcov", source).decode())[str(own / "simplecpp.cpp")]
     assert sum(map(bool, lines.values())) > 400
     read_back(source, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.viewers
+def test_the_whole_of_a_real_program(tmp_path: Path) -> None:
+    """Network flows by templates of LEMON, with all of its libraries.
+
+    A line was executed if one of the blocks that its code is in was, and no more often than they;
+    but for lines in several blocks, none of which begins one: a jump or a constant was left there.
+    """
+    program, given = of_suite("spec-like", "flow", 64)
+    with (tmp_path / "output").open("wb") as file:
+        guest = GuestOptions(
+            root=given.root or tmp_path, stdout=file.fileno(), stderr=file.fileno()
+        )
+        words = tuple(map(str.encode, given.arguments))
+        source = ExportSource(run_program(RunRequest(program, guest, words, "edges")))
+    tracefile = tmp_path / "x.info"
+    tracefile.write_bytes(written("lcov", source))
+    lines = {
+        (file, line): count
+        for file, counts in lines_of(tracefile.read_text()).items()
+        for line, count in counts.items()
+    }
+    executed = {place for place, count in lines.items() if count}
+    command = ["lcov", "--summary", str(tracefile)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert f"({len(executed)} of {len(lines)} lines)" in shown
+    assert source.program is not None
+    blocks: dict[tuple[str, int], dict[VertexName, int]] = defaultdict(dict)
+    for block in (b for routine in source.measurement.routines for b in routine.block_counts):
+        for address in range(block.start, block.start + 4 * block.instructions, 4):
+            if (place := source.program.lines.find(address)) is not None:
+                blocks[os.path.normpath(place.file), place.line][block.name] = block.count
+    assert blocks.keys() <= lines.keys()
+    entered = {place for place, counts in blocks.items() if any(counts.values())}
+    in_one = (Placing.ALONE, Placing.SHARED)
+    one = {
+        (file.file, number)
+        for file in coverage(source)
+        for number, line in file.lines.items()
+        if line.placing in in_one
+    }
+    assert executed <= entered
+    assert not entered & one - executed
+    assert all(lines[place] <= sum(counts.values()) for place, counts in blocks.items())
+    alone = {place for place, counts in blocks.items() if len(counts) == 1}
+    assert all(lines[place] in blocks[place].values() for place in alone)
+    assert len(executed) > 500 and len(alone) > 40
 
 
 @pytest.mark.long

@@ -9,7 +9,6 @@ import pytest
 from simprof.profiler.recovery.exploration import Resolution
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Register
-from simprof.simulator.isa.decode import TransferKind
 from tests.support.assembled import code
 from tests.support.explored import Explored
 
@@ -17,39 +16,6 @@ R = Register
 RETURN = (asm.retl(), asm.nop())
 EXIT = (asm.mov(1, R.G1), asm.trap_always(0x6D))
 SAVE = asm.arithmetic("save", R.SP, -176, R.SP)
-
-
-def test_code_is_followed_from_the_entry_and_nothing_else_is() -> None:
-    """`never` stands behind a return: no way leads there."""
-    explored = Explored(
-        {
-            "f": code(
-                asm.branch("e", "yes"), asm.nop(), "no", *RETURN, "never", *RETURN, "yes", *RETURN
-            )
-        }
-    )
-    explored.run()
-    assert explored.leaders() == {"f", "no", "yes"}
-    flow = explored.flow("f")
-    assert (flow.kind, flow.has_slot, flow.slot_block) == (TransferKind.BRANCH, True, False)
-    assert explored.places(flow.successors()) == {"no", "yes"}
-    assert explored.flow("no").leaves and not flow.leaves
-
-
-def test_routines_return_through_routines_that_return() -> None:
-    """`deep` calls `leaf`, which returns; `stuck` calls `loop`, which does not."""
-    explored = Explored({
-        "f": code(asm.call("deep"), asm.nop(), "after", asm.call("stuck"), asm.nop(), *RETURN),
-        "deep": code(asm.call("leaf"), asm.nop(), "on", *RETURN),
-        "leaf": code(*RETURN),
-        "stuck": code(asm.call("loop"), asm.nop(), *RETURN),
-        "loop": code(asm.branch("a", "loop"), asm.nop()),
-    })  # fmt: skip
-    found = explored.run()
-    assert found.returning == [False, True, True, False, False]
-    assert explored.leaders(0) == {"f", "after"}
-    assert explored.places(found.no_return) == {"after", "stuck"}
-    assert explored.places([explored.flow("f").call_return]) == {"after"}
 
 
 def test_mutual_recursion_returns_only_if_one_of_them_does() -> None:
@@ -87,23 +53,6 @@ def test_a_tail_call_returns_if_its_target_does(
     assert found.returning == [returns, returns]
 
 
-def test_a_call_that_a_run_saw_returning_goes_on() -> None:
-    routines = {
-        "f": code(asm.call("loop"), asm.nop(), "behind", *RETURN),
-        "loop": code(asm.branch("a", "loop"), asm.nop()),
-    }
-    explored = Explored(routines, returning_calls=["f"])
-    found = explored.run()
-    assert explored.leaders() == {"f", "behind"}
-    assert found.no_return == {}
-
-
-def test_an_entry_that_a_run_saw_is_a_leader_of_its_routine() -> None:
-    explored = Explored({"f": code(asm.nop(), "inside", asm.nop(), *RETURN)}, entries=["inside"])
-    found = explored.run()
-    assert explored.places(found.entries(0)) == explored.leaders() == {"f", "inside"}
-
-
 @pytest.mark.parametrize("window", [False, True])
 def test_a_leaf_that_a_run_saw_entered_behind_another_routine_is_one(window: bool) -> None:
     """Without symbols. In a window of the routine before it, the code would return otherwise."""
@@ -113,33 +62,6 @@ def test_a_leaf_that_a_run_saw_entered_behind_another_routine_is_one(window: boo
     found = explored.run()
     starts = explored.places(r.start for r in found.routine_map.routines)
     assert starts == ({"f"} if window else {"f", "leaf"})
-
-
-def test_a_system_call_that_ends_the_process_ends_its_block() -> None:
-    explored = Explored({"f": code(*EXIT, "never", *RETURN)})
-    found = explored.run()
-    assert explored.leaders() == {"f"}
-    assert explored.places(found.no_return) == {"f+1"}
-    assert found.returning == [False]
-
-
-def test_a_number_that_paths_disagree_on_may_be_any() -> None:
-    """One way sets 1 right before the trap, the other comes with a number of its own."""
-    body = code(
-        asm.branch("e", "trap"), asm.mov(20, R.G1), asm.mov(1, R.G1), "trap",
-        asm.trap_always(0x6D), "behind", *RETURN,
-    )  # fmt: skip
-    explored = Explored({"f": body})
-    found = explored.run()
-    assert explored.leaders() == {"f", "f+2", "trap", "behind"}
-    assert found.no_return == {}
-
-
-def test_reading_the_program_counter_is_no_call() -> None:
-    explored = Explored({"f": code(asm.call("next"), asm.nop(), "next", *RETURN)})
-    found = explored.run()
-    assert explored.places([explored.flow("f").taken]) == {"next"}
-    assert found.no_return == {} and found.returning == [True]
 
 
 # -- what is refused
@@ -178,18 +100,6 @@ def test_a_jump_back_to_the_caller_is_a_return() -> None:
     found = explored.run(lambda _: {explored.index("f"): Resolution(frozenset(), returns=True)})
     assert explored.flow("f").leaves
     assert found.returning == [True]
-
-
-def test_an_unresolved_jump_goes_anywhere_until_a_run_shows_where() -> None:
-    explored = Explored({"f": JUMP})
-    found = explored.run(lambda _: {explored.index("f"): None})
-    assert found.unresolved == {0: 0}
-    assert explored.flow("f").leaves and found.returning == [True]
-    shown = Explored({"f": JUMP}, targets={"f": ["two"]})
-    found = shown.run(lambda _: {shown.index("f"): None})
-    assert shown.leaders() == {"f", "two"}
-    assert not shown.flow("f").leaves
-    assert found.unresolved == {0: 0}
 
 
 def test_a_jump_is_resolved_again_when_its_routine_has_grown() -> None:
@@ -275,16 +185,6 @@ def test_what_was_proven_of_a_distrusted_jump_is_a_guess() -> None:
 # -- code that no symbol covers
 
 
-def test_a_call_starts_a_synthetic_routine_and_cuts_nothing_reached() -> None:
-    body = code(asm.call("leaf"), asm.nop(), "back", *RETURN, "leaf", *RETURN)
-    explored = Explored({"f": body}, stripped=True)
-    found = explored.run()
-    assert explored.places(r.start for r in found.routine_map.routines) == {"f", "leaf"}
-    assert explored.leaders(0) == {"f", "back"}
-    assert explored.leaders(1) == {"leaf"}
-    assert not found.stale
-
-
 def test_a_routine_inside_another_starts_everything_over() -> None:
     """`back` was reached as part of `f` before the call in `leaf` made it a routine."""
     body = code(
@@ -302,10 +202,3 @@ def test_a_jump_to_another_prologue_leaves() -> None:
     found = explored.run()
     assert explored.flow("f+1").leaves
     assert explored.places(r.start for r in found.routine_map.routines) == {"f", "g"}
-
-
-def test_a_jump_to_the_own_start_is_a_loop_unless_it_pops_the_window() -> None:
-    for slot, leaves in ((asm.nop(), False), (asm.restore(), True)):
-        explored = Explored({"f": code(SAVE, asm.branch("a", "f"), slot)})
-        explored.run()
-        assert explored.flow("f+1").leaves is leaves

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from simprof.profiler.recovery.exploration import Exploration, Resolution
+from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.recovery.exploration import Exploration
 from simprof.profiler.recovery.graph_builder import build_graphs
-from simprof.profiler.recovery.recovery import Discoveries, Known, recover
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Register
-from tests.support.assembled import BASE, code, program_of
+from tests.support.assembled import BASE, code
 from tests.support.explored import Explored, Resolver
 
 R = Register
@@ -69,16 +68,6 @@ def test_the_start_comes_first_among_the_entries() -> None:
     assert edges[:3] == ["ENTRY>f entry", "ENTRY>first entry", "ENTRY>later entry"]
 
 
-def test_switch_targets_are_sorted_and_unknown_ones_leave() -> None:
-    body = code(asm.jmpl(R.G1, 0, R.G0), asm.nop(), "one", *RETURN, "two", *RETURN)
-    explored = Explored({"f": body})
-    both = Resolution(explored.indices(["two", "one"]))
-    _, edges = built({"f": body}, lambda _: {0: both})
-    assert edges[1:3] == ["f>one switch", "f>two switch"]
-    _, edges = built({"f": body}, lambda _: {0: None})
-    assert edges == ["ENTRY>f entry", "f>EXIT exit"]
-
-
 def test_blocks_from_which_the_code_names_no_routine_are_marked() -> None:
     body = code(
         asm.branch("e", "out"), asm.nop(), "call", asm.call("f"), asm.nop(),
@@ -90,29 +79,11 @@ def test_blocks_from_which_the_code_names_no_routine_are_marked() -> None:
     assert starts == {"indirect"}
 
 
-def test_a_block_that_runs_out_of_its_routine_leaves() -> None:
-    blocks, edges = built({"f": code(asm.nop(), asm.nop()), "g": code(*RETURN)})
-    assert blocks == ["f:2"]
-    assert edges == ["ENTRY>f entry", "f>EXIT exit"]
-
-
 def test_sizes_are_the_symbols_or_what_was_reached() -> None:
     body = code(asm.nop(), *RETURN, asm.nop(), asm.nop())
     with_symbol, stripped = Explored({"f": body}), Explored({"f": body}, stripped=True)
     assert first_graph(with_symbol.run()).size == 20
     assert first_graph(stripped.run()).size == 12
-
-
-def test_a_routine_that_has_not_changed_keeps_its_graph() -> None:
-    body = code(asm.nop(), "inside", asm.nop(), *RETURN)
-    program, known = program_of({"f": body, "g": [asm.nop(), *RETURN]}), Known()
-    f, g = recover(program, known=known).routines
-    inside = Discoveries(entries=frozenset({BASE + 4}))
-    entered, same = recover(program, inside, known).routines
-    assert same is g
-    assert entered != f
-    assert [edge.kind for edge in entered.edges].count(EdgeKind.ENTRY) == 2
-    assert recover(program, inside, known).routines[0] is entered
 
 
 def test_words_lead_to_the_blocks_that_start_there() -> None:

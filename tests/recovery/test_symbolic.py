@@ -21,27 +21,18 @@ from simprof.profiler.recovery.symbolic import (
     SymbolicValue,
     add,
     atom_of,
-    logic,
     narrow,
-    negative,
     put,
     refine,
     restore_window,
     save_window,
     shift_left,
-    sign_extend,
-    signed64,
     wider,
 )
 
 INDEX = Affine(0, 7, 4)
 """Four times the unknown value that is called 7."""
 ELEMENT = Entry(0, 0, INDEX, 4, True)
-
-
-def test_signs() -> None:
-    assert [signed64(v) for v in (5, MASK64, 1 << 63)] == [5, -1, -(1 << 63)]
-    assert [sign_extend(v, 8) for v in (0x7F, 0x80, 0x1FF)] == [127, -128, -1]
 
 
 @pytest.mark.parametrize(
@@ -64,13 +55,6 @@ def test_sums(
     assert add(left, right) == total
 
 
-def test_negatives() -> None:
-    assert negative(1) == MASK64
-    assert negative(Affine(8, 7, 4)) == Affine(MASK64 - 7, 7, -4)
-    assert negative(ELEMENT) is None
-    assert negative(None) is None
-
-
 def test_shifts() -> None:
     assert shift_left(3, 2) == 12
     assert shift_left(1 << 63, 1) == 0
@@ -78,19 +62,6 @@ def test_shifts() -> None:
     assert shift_left(ELEMENT, 2) == Entry(0, 2, INDEX, 4, True)
     assert shift_left(Entry(4, 0, INDEX, 4, True), 2) is None  # an address, no offset
     assert shift_left(ELEMENT, 8) is None
-
-
-@pytest.mark.parametrize(
-    ("function", "result"),
-    [(1, 0b1000), (2, 0b1110), (3, 0b0110), (5, 0b0100), (6, MASK64 - 0b10), (7, MASK64 - 0b110)],
-    ids=["and", "or", "xor", "andn", "orn", "xnor"],
-)
-def test_logic_of_12_and_10(function: int, result: int) -> None:
-    assert logic(function, 0b1100, 0b1010) == result
-
-
-def test_other_functions_are_no_logic() -> None:
-    assert logic(0, 1, 1) is None
 
 
 @pytest.mark.parametrize(
