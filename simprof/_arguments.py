@@ -84,11 +84,13 @@ def parse(
 
     Raises UsageError if there is no such option, or it does not take the value.
     """
+    from simprof.profiler.commands.options import DEBUG_DIR
+
     words = option_words(command, options, one_mode=one_mode)
     try:
         with command.make_context(command.name, [*words, "--", *map(text, arguments)]) as context:
             _refuse_unused(context.params)
-            return dict(context.params)
+            return {**context.params, DEBUG_DIR: context.meta.get(DEBUG_DIR, ())}
     except click.UsageError as error:
         raise UsageError(" ".join(error.format_message().split())) from None
 
@@ -194,7 +196,7 @@ def _words(option: click.Option, value: Any) -> list[str]:
     values = [value]
     if isinstance(value, Mapping):
         values = [f"{name}={setting}" for name, setting in value.items()]
-    elif option.multiple and not isinstance(value, str):
+    elif option.multiple and not isinstance(value, str | os.PathLike):
         values = list(value)
     return [f"{_long(option)}={text(each)}" for each in values]
 

@@ -264,6 +264,7 @@ def _request(
 ) -> Iterator[RunRequest]:
     """Yield the request that options make, the program's streams open."""
     from simprof.profiler.commands import options, program_options
+    from simprof.simulator.binary import debug_info
 
     elf = chosen["elf"]
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
@@ -271,6 +272,7 @@ def _request(
     contexts = program_options.contexts(chosen, chosen.get("follow"))
     request = replace(request, contexts=contexts)
     with ExitStack() as stack:
+        stack.enter_context(debug_info.searching(chosen[options.DEBUG_DIR]))
         guest = replace(
             request.guest,
             stdin=request.guest.stdin or Path(os.devnull),

@@ -54,7 +54,7 @@ SECTIONS = {
 )
 @click.option(
     "--order",
-    type=click.Choice(["fewest", "file"]),
+    type=options.WordChoice(["fewest", "file"]),
     default="fewest",
     show_default=True,
     help="How a block's successors are numbered: fewest paths first, ties in the file's order "

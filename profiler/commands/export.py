@@ -30,7 +30,7 @@ class ExportCommand(click.Command):
 @options.option(
     "--format F",
     "One of the formats below.",
-    click.Choice(sorted(FORMATS)),
+    options.WordChoice(sorted(FORMATS)),
     name="form",
     required=True,
 )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from click.core import ParameterSource
 
-from simprof.profiler.request.likeness import unknown
+from simprof.profiler.request.likeness import alike, unknown
 from simprof.profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Selection
 from simprof.profiler.request.weights import BETWEEN, Weights
 from simprof.simulator.binary import debug_info
@@ -270,9 +270,19 @@ def profiles(scheme: SchemeOptions) -> tuple[Path | None, ...]:
     return (weights if isinstance(weights, Path) else None, scheme.edge_profile)
 
 
-def choice(*values: StrEnum) -> click.Choice[str]:
+class WordChoice(click.Choice[str]):
+    """One of some words; an error lists them, and says which may be meant."""
+
+    def get_invalid_choice_message(self, value: object, ctx: click.Context | None) -> str:
+        """Return the error of a word that is none of these."""
+        near = alike(str(value), self.choices, loosely=True)
+        asked = f": did you mean {' or '.join(near)}?" if near else ""
+        return f"{value!r} is not one of {', '.join(self.choices)}{asked}"
+
+
+def choice(*values: StrEnum) -> WordChoice:
     """Return the option type for some members of an enum, written as their values."""
-    return click.Choice([member.value for member in values])
+    return WordChoice([member.value for member in values])
 
 
 def check_directory(path: Path, option: str) -> Path:
@@ -320,16 +330,18 @@ def choice_option(
     flag: str, name: str, values: Iterable[str], default: str, text: str
 ) -> Decorator:
     """Return an option for one of some values; `name`: the parameter that takes it."""
-    kind = click.Choice(list(values))
+    kind = WordChoice(list(values))
     return click.option(flag, name, type=kind, default=default, show_default=True, help=text)
+
+
+DEBUG_DIR = "debug_dir"
 
 
 def _search_debug_files(
     ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]
 ) -> None:
-    # Processes that measure find what they read where this one does.
-    if value:
-        os.environ[debug_info.DEBUG_DIR_VARIABLE] = os.pathsep.join(map(str, value))
+    ctx.meta[DEBUG_DIR] = value
+    ctx.with_resource(debug_info.searching(value))  # until the command has ended
 
 
 debug_dir_option = click.option(

@@ -58,7 +58,7 @@ _RUN = [
     options.stdin_option("The program's input."),
     click.option(
         "--machine",
-        type=click.Choice([each.value for each in Platform]),
+        type=options.WordChoice([each.value for each in Platform]),
         help="What the program runs on: Linux, or a bare LEON3.  [default: by where it is linked]",
     ),
     options.option(
@@ -176,8 +176,7 @@ def check_files(
     check_outputs(chosen["json_file"], report, *outputs, inputs=read)
     if STANDARD_STREAM in outputs:
         raise UsageError("only --json and --report can write to stdout (-): name a file")
-    if stdin is not None and not os.access(stdin, os.R_OK):
-        raise UsageError(f"--stdin {stdin} cannot be read: name a readable file")
+    check_input(stdin)
 
 
 def progress(chosen: Mapping[str, Any]) -> bool | None:
@@ -215,26 +214,50 @@ def own_file(elf: Path, exe: str | None, root: Path | None) -> bytes:
     return os.fsencode(exe)
 
 
+def guest_options(elf: Path, chosen: Mapping[str, Any], **more: Any) -> GuestOptions:
+    """Return what a run sees, by options that all commands have which run a program, and `more`.
+
+    Raises UsageError if a directory does not exist, or the input cannot be read.
+    """
+    check_input(chosen["stdin_file"])
+    for name in ("root", "writable", "sysroot"):
+        if chosen.get(name) is not None:
+            options.check_directory(chosen[name], f"--{name}")
+    root = chosen["root"]
+    return GuestOptions(
+        root=Path() if root is None else root,
+        writable=chosen.get("writable"),
+        working=current_directory(),
+        environment=chosen["environment"],
+        argv0=encoded(chosen["argv0"]),
+        exe=own_file(elf, chosen["exe"], root),
+        **more,
+    )
+
+
+def unseen_guest(elf: Path, chosen: Mapping[str, Any]) -> GuestOptions:
+    """Return the same of a run that is no user's own: its input is empty where none is named."""
+    stdin = chosen["stdin_file"] or Path(os.devnull)
+    return guest_options(elf, chosen, stdin=stdin, timeout=chosen["timeout"])
+
+
+def check_input(stdin: Path | None) -> None:
+    """Raise UsageError if the file of `--stdin` cannot be read."""
+    if stdin is not None and not os.access(stdin, os.R_OK):
+        raise UsageError(f"--stdin {stdin} cannot be read: name a readable file")
+
+
 def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> RunRequest:
     """Return the request for a run with these options, its scheme left at the default.
 
     Raises UsageError if a directory does not exist.
     """
-    directories = {name: chosen[name] for name in ("root", "writable", "sysroot")}
-    for name, directory in directories.items():
-        if directory is not None:
-            options.check_directory(directory, f"--{name}")
-    root = directories["root"]
-    guest = GuestOptions(
+    guest = guest_options(
+        Path(elf),
+        chosen,
         machine=None if chosen["machine"] is None else Platform(chosen["machine"]),
-        root=Path() if root is None else root,
-        writable=directories["writable"],
-        sysroot=directories["sysroot"],
-        working=current_directory(),
+        sysroot=chosen["sysroot"],
         stdin=chosen["stdin_file"],
-        environment=chosen["environment"],
-        argv0=encoded(chosen["argv0"]),
-        exe=own_file(Path(elf), chosen["exe"], root),
         cwd=encoded(chosen["cwd"]),
         stdout=streams.STDERR if takes_stdout(chosen) else streams.STDOUT,
         **{name: chosen[name] for name in _LIMITS},

@@ -33,7 +33,7 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(SHELLS))
+@click.argument("shell", type=options.WordChoice(SHELLS))
 def completion_command(shell: str) -> int:
     """Print the script by which SHELL completes simprof's commands and options.
 

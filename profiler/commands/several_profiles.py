@@ -33,7 +33,7 @@ from simprof.profiler.commands import options, outputs, profile_options, streams
 @options.option(
     "--flow WEIGHT",
     "What an execution of a path weighs: unit, its branches (branch) or its blocks (block).",
-    click.Choice(("unit", "branch", "block")),
+    options.WordChoice(("unit", "branch", "block")),
     default="branch",
     show_default=True,
 )

@@ -14,7 +14,8 @@ from __future__ import annotations
 import io
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import IO, TYPE_CHECKING, Any
@@ -167,13 +168,29 @@ def _note_text(note: bytes) -> str:
 # one, too. Both are what `objcopy --only-keep-debug`, `strip` and distributions make, and what GDB
 # follows.
 #
-# Directories that `--debug-dir` names, separated as those of PATH. Those of the system are not
-# searched: what a program costs depends on which routines are known, and must not on the host.
+# Directories that `--debug-dir` names, separated as those of PATH; in the environment, because
+# processes that measure have to find what this one does. Those of the system are not searched: what
+# a program costs depends on which routines are known, and must not on the host.
 DEBUG_DIR_VARIABLE = "SIMPROF_DEBUG_DIR"
 LARGEST = 1 << 30  # Bytes of a debug file; a larger one is not read
 
 _BUILD_ID, _NOTE_HEAD = b".note.gnu.build-id", 16  # bytes before a note's data: sizes, kind, "GNU"
 _LINK, _CHECKSUM_SIZE = b".gnu_debuglink", 4
+
+
+@contextmanager
+def searching(directories: Sequence[Path]) -> Iterator[None]:
+    """Search these directories, too, while the context lasts; none: those that are known remain."""
+    before = os.environ.get(DEBUG_DIR_VARIABLE)
+    if directories:
+        os.environ[DEBUG_DIR_VARIABLE] = os.pathsep.join(map(str, directories))
+    try:
+        yield
+    finally:
+        if directories and before is None:
+            del os.environ[DEBUG_DIR_VARIABLE]
+        elif directories:
+            os.environ[DEBUG_DIR_VARIABLE] = before or ""
 
 
 def find_debug_file(path: Path, image: ElfImage) -> Path | None:

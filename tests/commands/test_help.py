@@ -55,6 +55,11 @@ from tests.support.cli import simprof
             "(see simprof run --help)",
         ),
         (
+            ["compare", "--sort", "overhed", "a.elf"],
+            "Invalid value for '--sort': 'overhed' is not one of overhead, accuracy, coverage, "
+            "mode, given: did you mean overhead? (see simprof compare --help)",
+        ),
+        (
             ["table", "eep1"],
             "unknown table 'eep1': did you mean 'epp1'?",
         ),

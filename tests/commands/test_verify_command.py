@@ -60,6 +60,17 @@ def refused(capfd: CAPTURE, *arguments: str | Path) -> str:
     return line.removeprefix("simprof: ")
 
 
+def test_names_of_the_program_are_those_of_run(compile_c: Find, capfd: CAPTURE) -> None:
+    path = compile_c("int main(int n, char **v) { while (v[0][n]) n++; return n; }", ("-O1",))
+    for options in ([], ["--exe", "/usr/local/bin/another_name"], ["--argv0", "other"]):
+        status = cli.run(["run", "--quiet", "--mode", "pp", *options, str(path)])
+        name = options[-1].rpartition("/")[2] if options else path.name
+        assert status == len(name)
+        answer, _ = verified(capfd, path, "--on", "emulator", "--mode", "pp", *options)
+        assert answer["exit"]["status"] == status
+    assert "--exe name: give an absolute path" in refused(capfd, path, "--exe", "name")
+
+
 @pytest.mark.qemu
 def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> None:
     path = fixture_elf("deep", "v8plus")

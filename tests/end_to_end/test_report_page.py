@@ -292,6 +292,21 @@ def test_the_call_tree_is_shown_where_it_was_counted(
         shown = rows.first.locator("td.number").all_inner_texts()
         assert shown == ["100.00 %", "67,762,255", "0", "1"]
         assert page.evaluate(TOO_WIDE) == 0
+        frames = page.locator("#flame-graph button")
+        assert frames.all_inner_texts()[:5] == names[:5]
+        frame, numbers = frames.nth(4), page.locator("p.numbers")
+        whole = frame.bounding_box()
+        assert whole is not None and whole["width"] < 120
+        frame.hover()
+        shares = "common_length: 19,466,840 instructions (28.73 %), 28.65 % without callees"
+        expect(numbers).to_have_text(f"{shares}; 0 added; 30 calls")
+        frame.click()  # magnified: as wide as its callers, and its siblings are gone
+        large, caller = frame.bounding_box(), frames.first.bounding_box()
+        assert large is not None and caller is not None and large["width"] == caller["width"]
+        expect(frames.filter(has_text="multiply_matrices")).to_be_hidden()
+        page.get_by_role("button", name="Whole graph").click()
+        assert frame.bounding_box() == whole
+        assert page.evaluate(TOO_WIDE) == 0
         rows.nth(2).get_by_role("button").click()
         expect(rows.nth(2)).to_be_visible()
         expect(rows.nth(3)).to_be_hidden()

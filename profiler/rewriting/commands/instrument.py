@@ -145,23 +145,10 @@ def _after_run(
 ) -> Instrumented:
     from simprof.profiler.rewriting.instrument import instrument_after_run
 
-    given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
-    if given is not None and not os.access(given, os.R_OK):
-        raise UsageError(f"--stdin {given} cannot be read: name a readable file")
+    guest = program_options.unseen_guest(elf, chosen)
     ready_engine(chosen["progress"])
     with Path(os.devnull).open("wb") as nowhere:
-        guest = request.GuestOptions(
-            root=options.check_directory(Path() if root is None else root, "--root"),
-            writable=None if writable is None else options.check_directory(writable, "--writable"),
-            working=program_options.current_directory(),
-            stdin=Path(os.devnull) if given is None else given,
-            environment=chosen["environment"],
-            argv0=program_options.encoded(chosen["argv0"]),
-            exe=program_options.own_file(elf, chosen["exe"], root),
-            stdout=nowhere.fileno(),
-            stderr=nowhere.fileno(),
-            timeout=chosen["timeout"],
-        )
+        guest = replace(guest, stdout=nowhere.fileno(), stderr=nowhere.fileno())
         return instrument_after_run(
             request.RunRequest(
                 program=elf,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from simprof.profiler.commands.modes import (
 )
 from simprof.profiler.commands.program_words import with_program
 from simprof.profiler.commands.progress import progress_bar, ready_engine
-from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection
+from simprof.profiler.request.request import RunRequest, SchemeOptions, Selection
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.rewriting.commands.instrument import NEEDS_ALL
 from simprof.profiler.schemes import registry
@@ -84,8 +85,11 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     help="Instrument as `simprof instrument` does without ARG: by what ELF shows, not by a run.",
 )
 @options.env_option("the program, which inherits none")
-@click.option(
-    "--argv0", metavar="NAME", help="The program's name for itself, argv[0].  [default: its file's]"
+@program_options.argv0_option
+@options.option(
+    "--exe PATH",
+    "The path of the program's file, as run has it: what argv[0] is called by, and where the stack "
+    "begins. The program itself finds its file where the copy is.  [default: as in run]",
 )
 @options.jobs_option("schemes")
 @options.debug_dir_option
@@ -106,13 +110,10 @@ def verify_command(
     exit status is 0, else 125, also where something of it could not be compared. The program's own
     output is not shown.
     """
-    import os
-
     scheme = collect(chosen, weights)
     json_file, report, given = chosen["json_file"], chosen["report"], chosen["stdin_file"]
     outputs.check_outputs(json_file, report, inputs=(elf, given, *options.profiles(scheme)))
-    if given is not None and not os.access(given, os.R_OK):
-        raise UsageError(f"--stdin {given} cannot be read: name a readable file")
+    guest = program_options.unseen_guest(elf, chosen)
     selection = options.selection(chosen)
     named, left_out = (modes, ()) if modes else all_modes()
     taken, omitted = _modes(
@@ -130,17 +131,7 @@ def verify_command(
     from simprof.profiler.rewriting.trials import copy_opened
     from simprof.profiler.rewriting.verify import verify
 
-    root = Path() if chosen["root"] is None else chosen["root"]
-    argv0 = chosen["argv0"]
     with scratch_directory("simprof-verify-root-") as opened:
-        guest = GuestOptions(
-            root=options.check_directory(root, "--root"),
-            working=program_options.current_directory(),
-            stdin=Path(os.devnull) if given is None else given,
-            environment=chosen["environment"],
-            argv0=None if argv0 is None else os.fsencode(argv0),
-            timeout=chosen["timeout"],
-        )
         request = RunRequest(
             program=elf,
             guest=guest,

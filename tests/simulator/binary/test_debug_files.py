@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import simprof
+from simprof.profiler.cli import run
 from simprof.profiler.profiles.program_files import find_program
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.debug_info import DEBUG_DIR_VARIABLE, build_id_of
@@ -78,6 +79,24 @@ def test_a_file_elsewhere_is_found_by_the_build_id(
     assert "twice" in {each.name for each in simprof.run(bare, "pp").routines}
     monkeypatch.delenv(DEBUG_DIR_VARIABLE)
     assert "twice" not in {each.name for each in simprof.run(bare, "pp").routines}
+
+
+@pytest.mark.toolchain
+def test_a_directory_is_searched_by_the_call_that_names_it_only(
+    parts: tuple[Path, Path, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, bare, debug = parts
+    subprocess.run([OBJCOPY, f"--add-gnu-debuglink={debug}", bare], check=True)
+    elsewhere = debug.parent / "elsewhere"
+    elsewhere.mkdir()
+    debug.rename(elsewhere / debug.name)
+    named = simprof.run(bare, "pp", debug_dir=elsewhere)
+    assert "twice" in {each.name for each in named.routines}
+    assert "twice" not in {each.name for each in simprof.run(bare, "pp").routines}
+    assert run(["cfg", "--debug-dir", str(elsewhere), str(bare)]) == 0
+    assert "twice" in capfd.readouterr().out
+    assert run(["cfg", str(bare)]) == 0
+    assert "twice" not in capfd.readouterr().out
 
 
 @pytest.mark.toolchain

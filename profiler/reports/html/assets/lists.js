@@ -63,6 +63,60 @@ function edgesTable() {
     open: (row) => goTo(routineLink(row[0])) });
 }
 
+// The call tree as a picture: a frame a context, as wide as its share, callees below; a click magnifies.
+const FRAME = 22; // Pixels from one depth to the next
+
+function flameGraph(rows, total) {
+  const parents = []; // of each row, by position
+  const starts = []; // where it begins, of the whole
+  const widths = rows.map((row) => size(row[2]) / total);
+  const own = widths.slice(); // without callees
+  const next = []; // by depth: where the next row begins
+  const open = []; // by depth: the last row
+  rows.forEach(([depth], at) => {
+    parents.push(depth ? open[depth - 1] : null);
+    starts.push(depth ? next[depth] : next[0] ?? 0);
+    next[depth] = starts[at] + widths[at];
+    next[depth + 1] = starts[at];
+    if (depth) own[parents[at]] -= widths[at];
+    open[depth] = at;
+  });
+  const words = rows.map(([, name, base, added, calls], at) => `${name}: ${digits(base)} instructions (${share(base, total)}), `
+    + `${(100 * Math.max(own[at], 0)).toFixed(2)} % without callees; ${digits(added)} added; ${plural(calls, "call")}`);
+  const most = Math.max(...own);
+  const frames = rows.map(([depth, name], at) => {
+    const frame = element("button", { type: "button", class: "frame", "aria-label": words[at], onclick: () => magnify(at) }, name);
+    frame.style.top = `${depth * FRAME}px`;
+    frame.style.setProperty("--own", `${((60 * Math.max(own[at], 0)) / most).toFixed(1)}%`);
+    return frame;
+  });
+  const numbers = element("p", { class: "numbers", "aria-live": "polite" });
+  const whole = element("button", { type: "button", onclick: () => magnify(null) }, "Whole graph");
+  const graph = element("div", { class: "flame", id: "flame-graph" }, frames);
+  graph.style.height = `${(1 + Math.max(...rows.map(([depth]) => depth))) * FRAME}px`;
+  const say = (at) => { numbers.textContent = at < 0 ? "Point at a frame for its numbers, click to magnify it. Its colour shows the share without callees." : words[at]; };
+  for (const kind of ["mouseover", "focusin"]) graph.addEventListener(kind, (event) => say(frames.indexOf(event.target)));
+
+  // Show a frame and its callees in the whole width, below its callers.
+  function magnify(chosen) {
+    const [from, width] = chosen === null ? [0, 1] : [starts[chosen], widths[chosen]];
+    const callers = new Set();
+    for (let at = chosen; at !== null; at = parents[at]) callers.add(at);
+    frames.forEach((frame, at) => {
+      const inside = starts[at] >= from - 1e-12 && starts[at] + widths[at] <= from + width + 1e-12;
+      const below = inside && (chosen === null || rows[at][0] >= rows[chosen][0]);
+      frame.hidden = !widths[at] || !(callers.has(at) || below);
+      frame.style.left = callers.has(at) ? "0" : `${(100 * (starts[at] - from)) / width}%`;
+      frame.style.width = callers.has(at) ? "100%" : `${(100 * widths[at]) / width}%`;
+    });
+    whole.hidden = chosen === null;
+    say(chosen ?? -1);
+  }
+
+  magnify(null);
+  return element("div", {}, graph, numbers, whole);
+}
+
 // The call tree: every routine below its caller, with all that it called; rows fold.
 function showCalls(view) {
   const { calls } = run();
@@ -99,6 +153,7 @@ function showCalls(view) {
   const heads = ["routine", "share", "base", "added", "calls"];
   view.replaceChildren(title, element("p", { class: "quiet" },
     `Instructions of each routine with all that it calls, by caller. ${calls.note}`),
+  ...(total ? [flameGraph(calls.rows, total)] : []),
   element("div", { class: "wrapping" }, element("div", { class: "wide" }, element("table", { class: "grid", id: "calls-table" },
     element("thead", {}, element("tr", {}, heads.map((head, at) => element("th", { class: at ? "number" : "" }, head)))),
     element("tbody", {}, lines)))));
