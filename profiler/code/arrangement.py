@@ -1,4 +1,8 @@
-"""All places of a plan's code, and the registers that hold its state.
+"""From plan to code: every edge's and block's actions as SPARC instructions, placed and priced.
+
+1. `place_edges` and `place_blocks` (in `places`) say where the code of each edge and block goes.
+2. `choose_registers` finds the registers that hold the path state.
+3. `like_bodies` (in `snippets`) has the code of each place, or of one like it, and so its price.
 
 Path registers are unused locals of a routine with a window, or unused caller-saved registers of a
 leaf without calls; otherwise stack words (EPP 5.1). With `--registers spilled` the least used local
@@ -11,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from msgspec import Struct, field
+from msgspec.structs import replace
 
-from simprof.profiler.code.body_costs import needs_of, snippet_cost
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.layout import STACK_REGISTERS, CounterLayout
 from simprof.profiler.code.places import (
+    NO_WEIGHTS,
     Actions,
-    BlockCodePlace,
     LayoutRule,
     PlacedEdges,
+    block_snippet,
     find_place,
     fold_slot_blocks,
     place_blocks,
@@ -36,6 +40,7 @@ from simprof.profiler.code.snippet_parts import (
     Needs,
     PathRegister,
 )
+from simprof.profiler.code.snippets import RoutineCode, Snippet, like_bodies, like_body, needs_of
 from simprof.profiler.code.spilling import NO_SPILL, Spill, Spiller
 from simprof.profiler.code.stolen import find_spills, with_spills
 from simprof.profiler.code.writer import join
@@ -57,58 +62,40 @@ class WordsNeededError(Exception):
         self.count = count
 
 
-class Arrangement(Struct, frozen=True):
-    """Where the code of a plan goes, and what it may use there."""
-
-    cfg: ControlFlowGraph
-    # actions, places: Edge -> what is done on it; where its code goes.
-    actions: Mapping[int, tuple[Action, ...]]
-    places: Mapping[int, EdgePlace]
-    access: CounterAccess  # How code reaches path registers and counters
-    # tops, ends: The code of blocks, of block ends.
-    tops: Mapping[int, BlockCodePlace]
-    ends: Mapping[int, BlockCodePlace]
-    path_register: str | None  # See `RoutineCode`
-    jumping: frozenset[int]  # Edges whose code ends with a jump of its own
-    spill: Spill = NO_SPILL  # Registers of the program that are the code's instead
-    # By block, and number in the block: the code that records addresses of data.
-    addresses: Mapping[tuple[int, int], BlockCodePlace] = field(default_factory=dict)
-
-
-def arrange(
+def generate(
+    # cfg, plan: A routine and what is to be done on its edges and blocks
     cfg: ControlFlowGraph,
     plan: InstrumentationPlan,
-    context: RoutineContext,
-    layout: CounterLayout,
-    generators: Generators,
-    rule: LayoutRule,
-) -> Arrangement:
-    """Choose places and registers for the code of `plan`, of which there is one body."""
-    # Parameters are those of `codegen.generate`, which raises the same.
-    arranger = _Arranger(cfg, plan, context, layout, generators, rule)
-    return arranger.spilled() if context.use is RegisterUse.SPILLED else arranger.arrange()
+    context: RoutineContext,  # What is known of the routine's code
+    layout: CounterLayout,  # Where its counters are
+    generators: Generators,  # The code of all kinds of actions that the plan has
+    rule: LayoutRule = NO_WEIGHTS,  # Where code goes that would need a jump
+) -> RoutineCode:
+    """Generate the code of `plan`; `RoutineCode.copy` is that of a second copy of the routine.
 
-
-def arrange_both(
-    cfg: ControlFlowGraph,
-    plan: InstrumentationPlan,
-    context: RoutineContext,
-    layout: CounterLayout,
-    generators: Generators,
-    rule: LayoutRule,
-) -> tuple[Arrangement, Arrangement]:
-    """Do the same for both copies of a routine that has two; parameters as of `arrange`."""
-    # Code of an edge stands at the same place in both: in stubs where it would need a jump. Path
-    # registers are those of the second copy, in which all code is that uses them.
+    Raises
+    ------
+    AssemblyError
+        There is no code for an action, or it needs more registers than there are.
+    WordsNeededError
+        The layout has too few words for path registers.
+    """
+    # `pricing.Pricer` is the entry that also lays out the counters.
+    if not plan.is_duplicated:
+        arranger = _Arranger(cfg, plan, context, layout, generators, rule)
+        return arranger.spilled() if context.use is RegisterUse.SPILLED else arranger.arrange()
+    # Code of an edge stands at the same place in both copies: in stubs where it would need a jump.
+    # Path registers are those of the second copy, in which all code is that uses them.
     rule = rule._replace(layout=CodeLayout.STUBS)
     arguments = (context, layout, generators, rule)
-    second = _Arranger(cfg, plan.body(1), *arguments).arrange()
+    second = _Arranger(cfg, plan.body(1), *arguments)
+    copy = second.arrange()
     first = _Arranger(cfg, plan.body(0), *arguments, second.access).arrange()
-    return first, second
+    return replace(first, copy=copy, copied=sum(block.instructions for block in cfg.blocks))
 
 
 class _Arranger:
-    """Arranges the code of one body of a plan."""
+    """Places and generates the code of one body of a plan."""
 
     def __init__(
         self,
@@ -140,24 +127,37 @@ class _Arranger:
     def _needs(self, actions: Iterable[tuple[Action, ...]]) -> list[Needs]:
         return needs_of(actions, self._plan.table, self._context.machine, self._generators)
 
-    def arrange(self, spill: Spill = NO_SPILL, freed: int = 0) -> Arrangement:
-        """Return the arrangement with some registers spilled, those in `freed` as temporaries."""
+    def arrange(self, spill: Spill = NO_SPILL, freed: int = 0) -> RoutineCode:
+        """Return the code with some registers spilled, those in `freed` as temporaries."""
         context, plan = self._context.freeing(freed), self._plan
         places = self._places
         if freed:
             places = {edge: _freed(place, freed) for edge, place in places.items()}
-        access = self._access(places, context, spill)
+        access = self.access = self._access(places, context, spill)
         tops, ends = place_blocks(self._cfg, self._at_blocks, places.values(), access)
         names = [STACK if r is None else r.text for r in access.registers]
         name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
-        jumping = self._placed.jumping
         recorded = dict(self._recorded(access)) if plan.addresses else {}
-        return Arrangement(
-            self._cfg, self._actions, places, access, tops, ends, name, jumping, spill, recorded
-        )
+        snippets = self._snippets(places, access)
+        return RoutineCode(snippets, name, tops, ends, self._layout, spill, recorded)
 
-    def _recorded(self, access: CounterAccess) -> Iterator[tuple[tuple[int, int], BlockCodePlace]]:
-        """Yield where addresses of data are recorded."""
+    def _snippets(
+        self, places: Mapping[int, EdgePlace], access: CounterAccess
+    ) -> dict[int, Snippet]:
+        cfg, jumping, actions = self._cfg, self._placed.jumping, self._actions
+        coded = ((actions[edge], place.site) for edge, place in places.items())
+        bodies = like_bodies(coded, access)
+        found = {}
+        for (edge, place), body in zip(places.items(), bodies, strict=True):
+            jump = None
+            if edge in jumping:
+                target = cfg.edges[place.edge].target
+                jump = "exit" if target == cfg.exit else f"block.{target}"
+            found[edge] = Snippet(place, actions[edge], access, body, jump)
+        return found
+
+    def _recorded(self, access: CounterAccess) -> Iterator[tuple[tuple[int, int], Snippet]]:
+        """Yield the code that records addresses of data."""
         context, analysis = access.context, access.context.analysis
         # Graph files, which have no code, refer to no data.
         by_block = () if analysis is None else references(self._cfg, analysis.liveness)
@@ -165,8 +165,9 @@ class _Arranger:
             for number, each in enumerate(found):
                 if each.base == number:
                     actions, site = (WriteAddress(*each[:2]),), context.before(block, each.at)
-                    cost = snippet_cost(actions, access, site)
-                    yield (block, number), BlockCodePlace(block, each.at, site, actions, cost)
+                    like = like_body(actions, access, site)
+                    snippet = block_snippet(block, each.at, site, actions, access, like)
+                    yield (block, number), snippet
 
     def _access(
         self, places: Mapping[int, EdgePlace], context: RoutineContext, spill: Spill
@@ -209,8 +210,8 @@ class _Arranger:
 
     # -- spilled registers
 
-    def spilled(self) -> Arrangement:
-        """Return the arrangement where registers are spilled that the code needs and lacks."""
+    def spilled(self) -> RoutineCode:
+        """Return the code where registers are spilled that the code needs and lacks."""
         if self._context.analysis is None or not (self._actions or any(self._at_blocks)):
             return self.arrange()
         missing = self._missing
@@ -248,16 +249,14 @@ class _Arranger:
             return [1.0] * len(cfg.blocks)
         return [sum(map(rule.weight, cfg.in_edges[block.id])) for block in cfg.blocks]
 
-    def _saves(self, arranged: Arrangement) -> bool:
+    def _saves(self, arranged: RoutineCode) -> bool:
         """Whether some code in the routine's window saves a register that a local could be."""
-        coded = [(place.site, self._actions[edge]) for edge, place in arranged.places.items()]
-        for places in (arranged.tops, arranged.ends):
-            coded += [(place.site, place.actions) for place in places.values()]
+        groups = arranged.snippets, arranged.block_snippets, arranged.block_end_snippets
         return any(
-            site.frame.depth == 1
-            and snippet_cost(actions, arranged.access, site).cost
-            > snippet_cost(actions, arranged.access, _without(site, LOCALS)).cost
-            for site, actions in coded
+            (site := each.place.site).frame.depth == 1
+            and each.like.cost > like_body(each.actions, each.access, _without(site, LOCALS)).cost
+            for group in groups
+            for each in group.values()
         )
 
 

@@ -28,12 +28,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from simprof.profiler.code.body_costs import SnippetCost, needs_of, snippet_cost, snippet_costs
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
-from simprof.profiler.code.snippet_parts import (
-    CounterAccess,
-)
+from simprof.profiler.code.snippet_parts import Body, CounterAccess
+from simprof.profiler.code.snippets import JUMP, Snippet, like_bodies, like_body, needs_of
 from simprof.profiler.code.stolen import end_of
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.actions import Action
@@ -50,10 +48,7 @@ def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> 
 #
 # One edge's code can stand in line before a block's label: transfers along that edge are sent to
 # the code, which runs on into the block and needs no jump. What ran on into the block jumps over
-# the code instead. A jump is one instruction: its delay slot has the last one of the code, or it
-# annuls its slot (`ba,a`).
-
-JUMP = 1
+# the code instead.
 
 
 class LayoutRule(NamedTuple):
@@ -204,16 +199,6 @@ Actions = Mapping[int, tuple[Action, ...]]
 # well (`RoutineContext.shared_slots`) are those of the edge out of it.
 
 
-class BlockCodePlace(NamedTuple):
-    """Code before instruction `position` of block `block`, at `site`."""
-
-    block: int
-    position: int
-    site: Site
-    actions: tuple[Action, ...]
-    cost: SnippetCost
-
-
 def fold_slot_blocks(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, shared: frozenset[int]
 ) -> tuple[Actions, Actions, Actions]:
@@ -240,22 +225,24 @@ def place_blocks(
     at_blocks: tuple[Actions, Actions],
     edge_places: Iterable[EdgePlace],
     access: CounterAccess,
-) -> tuple[dict[int, BlockCodePlace], dict[int, BlockCodePlace]]:
-    """Return the cheapest places of the blocks' code, and of the block ends' code."""
+) -> tuple[dict[int, Snippet], dict[int, Snippet]]:
+    """Return the blocks' code and the block ends' code, each at its cheapest place."""
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     for place in edge_places:
         if place.block is not None and place.position is not None:
             bounds = first if place.where is Where.TARGET_TOP else last
             bounds[place.block] = place.position
-    tops: dict[int, BlockCodePlace] = {}
-    ends: dict[int, BlockCodePlace] = {}
+    tops: dict[int, Snippet] = {}
+    ends: dict[int, Snippet] = {}
+    if not any(at_blocks):
+        return tops, ends
     for actions_at, places in zip(at_blocks, (tops, ends), strict=True):
         coded = sorted(actions_at.items())
         of_blocks = (actions for _, actions in coded)
         needed = needs_of(of_blocks, access.table, access.machine, access.generators)
         for (block, actions), needs in zip(coded, needed, strict=True):
-            start = tops[block].position if places is ends and block in tops else 0
+            start = tops[block].place.position or 0 if places is ends and block in tops else 0
             start = max(start, first.get(block, 0))
             end = _last_position(access.context, block)
             if needs.at_transfer:
@@ -277,15 +264,27 @@ def _last_position(context: RoutineContext, block: int) -> int:
 
 def _cheapest(
     block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
-) -> BlockCodePlace:
+) -> Snippet:
     context = access.context
     sites = (context.free_site,) if context.analysis is None else context.sites(block)
     at, *others = positions
-    least, cost = snippet_costs(((actions, context.free_site), (actions, sites[at])), access)
+    least, body = like_bodies(((actions, context.free_site), (actions, sites[at])), access)
     for position in others:
-        if cost.cost <= least.cost:
+        if body.cost <= least.cost:
             break
-        other = snippet_cost(actions, access, sites[position])
-        if other.cost < cost.cost:
-            at, cost = position, other
-    return BlockCodePlace(block, at, sites[at], actions, cost)
+        other = like_body(actions, access, sites[position])
+        if other.cost < body.cost:
+            at, body = position, other
+    return block_snippet(block, at, sites[at], actions, access, body)
+
+
+def block_snippet(
+    block: int,
+    position: int,
+    site: Site,
+    actions: tuple[Action, ...],
+    access: CounterAccess,
+    like: Body,
+) -> Snippet:
+    """Return the code before instruction `position` of block `block`."""
+    return Snippet(EdgePlace(Where.BLOCK, -1, block, position, site), actions, access, like)

@@ -8,65 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
-from msgspec.structs import replace
-
-from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterLayout, CounterSpace
+from simprof.profiler.code.layout import COUNTER_SIZE, SLOT_SIZE, CounterSpace
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import CROSSING, TakenPart
-from simprof.profiler.plan.decoders import (
-    RoutineCounters,
-)
+from simprof.profiler.plan.decoders import RoutineCounters
 from simprof.profiler.plan.plan import SYMBOL_BITS, CounterTable, InstrumentationPlan
 from simprof.profiler.request.request import CodeLayout, RegisterUse
 
 if TYPE_CHECKING:
-    from simprof.profiler.code.arrangement import Arrangement
-    from simprof.profiler.code.body_costs import SnippetCost
-    from simprof.profiler.code.codegen import RoutineCode
     from simprof.profiler.code.context import RoutineContext
-    from simprof.profiler.code.places import LayoutRule
     from simprof.profiler.code.snippet_parts import Generators
-
-    Plan = InstrumentationPlan
-    Made = TypeVar("Made")
-    _Make = Callable[
-        [ControlFlowGraph, Plan, RoutineContext, CounterLayout, Generators, LayoutRule], Made
-    ]
-
-
-class RoutineCost(Struct, frozen=True):
-    """What `codegen.RoutineCode` costs, without its instructions: attributes as there."""
-
-    snippets: Mapping[int, SnippetCost]
-    block_snippets: Mapping[int, SnippetCost]
-    block_end_snippets: Mapping[int, SnippetCost]
-    path_register: str | None
-    spill_costs: Mapping[int, int] = field(default_factory=dict)
-    address_snippets: Mapping[tuple[int, int], SnippetCost] = field(default_factory=dict)
-    # copy, copied: The code of the second copy of the blocks, and their instructions.
-    copy: RoutineCost | None = None
-    copied: int = 0
-
-    @property
-    def _groups(self) -> tuple[Mapping[Any, SnippetCost], ...]:
-        at_blocks = self.block_snippets, self.block_end_snippets
-        return (self.snippets, *at_blocks, self.address_snippets)
-
-    @property
-    def count(self) -> int:
-        """Number of snippets."""
-        copied = 0 if self.copy is None else self.copy.count
-        return sum(map(len, self._groups)) + copied
-
-    @property
-    def code_bytes(self) -> int:
-        """Size of all snippets."""
-        size = sum(cost.size for group in self._groups for cost in group.values())
-        copied = 0 if self.copy is None else self.copy.code_bytes + 4 * self.copied
-        return 4 * (size + sum(self.spill_costs.values())) + copied
+    from simprof.profiler.code.snippets import RoutineCode
 
 
 class Pricer:
@@ -112,81 +66,20 @@ class Pricer:
         AssemblyError
             There is no code for an action, or it needs more registers than there are.
         """
-        from simprof.profiler.code.codegen import generate
-
-        return self._with_layout(generate, cfg, plan, weights, context)
-
-    def cost(
-        self,
-        cfg: ControlFlowGraph,
-        plan: InstrumentationPlan,
-        weights: Sequence[float],
-        context: RoutineContext,
-    ) -> RoutineCost:
-        """Lay out the counters of a routine's plan, and say what `code` would cost."""
-        return self._with_layout(routine_cost, cfg, plan, weights, context)
-
-    def _with_layout(
-        self,
-        make: _Make[Made],
-        cfg: ControlFlowGraph,
-        plan: InstrumentationPlan,
-        weights: Sequence[float],
-        context: RoutineContext,
-    ) -> Made:
-        from simprof.profiler.code.arrangement import WordsNeededError
+        from simprof.profiler.code.arrangement import WordsNeededError, generate
         from simprof.profiler.code.places import LayoutRule
 
         layout = self._space.place(plan)
         context, rule = context.using(self._use), LayoutRule(self._code_layout, weights)
         try:
-            return make(cfg, plan, context, layout, self._generators, rule)
+            return generate(cfg, plan, context, layout, self._generators, rule)
         except WordsNeededError as needed:
             layout = self._space.with_words(layout, needed.count)
-            return make(cfg, plan, context, layout, self._generators, rule)
-
-
-def routine_cost(
-    cfg: ControlFlowGraph,
-    plan: InstrumentationPlan,
-    context: RoutineContext,
-    layout: CounterLayout,
-    generators: Generators,
-    rule: LayoutRule,
-) -> RoutineCost:
-    """Return what the code of `plan` costs; parameters and errors as of `codegen.generate`."""
-    from simprof.profiler.code.arrangement import arrange, arrange_both
-
-    if plan.is_duplicated:
-        both = arrange_both(cfg, plan, context, layout, generators, rule)
-        first, second = map(_arranged_cost, both)
-        blocks = sum(block.instructions for block in cfg.blocks)
-        return replace(first, copy=second, copied=blocks)
-    return _arranged_cost(arrange(cfg, plan, context, layout, generators, rule))
-
-
-def _arranged_cost(arranged: Arrangement) -> RoutineCost:
-    from simprof.profiler.code.body_costs import snippet_costs
-    from simprof.profiler.code.places import JUMP
-
-    actions, places, jumping = arranged.actions, arranged.places, arranged.jumping
-    coded = ((actions[edge], place.site) for edge, place in places.items())
-    snippets = dict(zip(places, snippet_costs(coded, arranged.access), strict=True))
-    for edge in jumping:
-        cost = snippets[edge]
-        snippets[edge] = cost._replace(size=cost.size + JUMP, cost=cost.cost + JUMP)
-    return RoutineCost(
-        snippets,
-        {block: place.cost for block, place in arranged.tops.items()},
-        {block: place.cost for block, place in arranged.ends.items()},
-        arranged.path_register,
-        arranged.spill.costs,
-        {place: placed.cost for place, placed in arranged.addresses.items()},
-    )
+            return generate(cfg, plan, context, layout, self._generators, rule)
 
 
 def added(
-    code: RoutineCode | RoutineCost,
+    code: RoutineCode,
     edges: Sequence[int],
     executions: Sequence[int],
     taken: Mapping[TakenPart, int] | None = None,
@@ -200,11 +93,11 @@ def added(
     return total + sum(executions[block] * cost for block, cost in block_costs(code).items())
 
 
-def block_costs(code: RoutineCode | RoutineCost | None) -> dict[int, int]:
+def block_costs(code: RoutineCode | None) -> dict[int, int]:
     """Return by block what each execution adds by code that is on no edge; None costs nothing."""
     if code is None:
         return {}
-    costs = dict(code.spill_costs)
+    costs = dict(code.spill.costs)
     recorded = ((block, snippet) for (block, _), snippet in code.address_snippets.items())
     at_blocks = code.block_snippets.items(), code.block_end_snippets.items()
     for block, snippet in chain(recorded, *at_blocks):
@@ -213,7 +106,7 @@ def block_costs(code: RoutineCode | RoutineCost | None) -> dict[int, int]:
 
 
 def edge_costs(
-    code: RoutineCode | RoutineCost | None,
+    code: RoutineCode | None,
     edges: Sequence[int],
     taken: Mapping[TakenPart, int] | None = None,
 ) -> dict[int, int]:
@@ -227,7 +120,7 @@ def edge_costs(
     return costs
 
 
-def part_cost(code: RoutineCode | RoutineCost, part: TakenPart) -> int:
+def part_cost(code: RoutineCode, part: TakenPart) -> int:
     """Return what a conditional part of code adds each time."""
     body = code.copy if part.in_copy else code
     assert body is not None, "the code has no second copy"
@@ -259,7 +152,7 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int, own: int = 0) 
 
 def plan_sizes(
     plan: InstrumentationPlan,
-    code: RoutineCode | RoutineCost | None,
+    code: RoutineCode | None,
     executed_paths: int,
     own: int = 0,
 ) -> dict[str, int]:
@@ -292,7 +185,7 @@ def stream_sizes(plan: InstrumentationPlan, counters: RoutineCounters) -> dict[s
 
 
 def address_sizes(
-    code: RoutineCode | RoutineCost | None, executions: Sequence[int], is64: bool
+    code: RoutineCode | None, executions: Sequence[int], is64: bool
 ) -> dict[str, int]:
     """Return `address_bits`: what recorded addresses of data take; nothing where none are.
 

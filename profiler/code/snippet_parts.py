@@ -60,7 +60,7 @@ class Generator(Struct, frozen=True):
 Generators = Mapping[type, Generator]  # Kind of action -> its code
 
 
-_KNOWN_COSTS: dict[Hashable, tuple[Generators, dict[Hashable, Any]]] = {}
+_KNOWN_BODIES: dict[Hashable, tuple[Generators, dict[Hashable, Any]]] = {}
 # The generators are among the values, so that no others can get their identity.
 
 
@@ -94,14 +94,14 @@ class CounterAccess(Struct, frozen=True, dict=True):
         return mask(*(register for register in self.registers if register is not None))
 
     @cached_property
-    def known_costs(self) -> dict[Hashable, Any]:
-        """What `body_costs` knows of code that reaches its counters in the same way."""
+    def known_bodies(self) -> dict[Hashable, Any]:
+        """What `snippets` knows of code that reaches its counters in the same way."""
         in_memory = tuple(register is None for register in self.registers)
         routine = (self.machine, self.context.abi.carried, self.mixed, self.argument_words)
         key = (id(self.generators), self.table, self.addressing, in_memory, routine)
-        if key not in _KNOWN_COSTS:
-            _KNOWN_COSTS[key] = self.generators, {}
-        return _KNOWN_COSTS[key][1]
+        if key not in _KNOWN_BODIES:
+            _KNOWN_BODIES[key] = self.generators, {}
+        return _KNOWN_BODIES[key][1]
 
     @cached_property
     def scale(self) -> int:
@@ -131,6 +131,12 @@ class Body(Struct, frozen=True):
     def taken_cost(self) -> int:
         """What all conditional parts add together."""
         return sum(self.taken_costs)
+
+    @property
+    def costs(self) -> tuple[object, ...]:
+        """All that follows from the code but the instructions themselves."""
+        own = self.cost, self.hash_calls, self.taken_costs, self.elsewhere
+        return len(self.instructions), *own
 
     @property
     def is_pinned(self) -> bool:

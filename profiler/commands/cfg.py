@@ -95,8 +95,8 @@ def render_code(
     recovered: ProgramGraphs, selected: Mapping[int, str | None], setting: Setting, width: int
 ) -> str:
     """Return routines with their instrumentation code in place, and run-time routines it calls."""
-    from simprof.profiler.code.codegen import emit
     from simprof.profiler.code.context import ProgramContexts
+    from simprof.profiler.code.emission import emit
     from simprof.profiler.reports import code_text
     from simprof.profiler.session.scheme_runs import Planner, saved_profiles
 

@@ -22,8 +22,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from simprof.profiler.code import pricing
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.pricing import plan_sizes, stream_sizes
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import GraphDocument
 from simprof.profiler.graphs.cfg import ControlFlowGraph, closure

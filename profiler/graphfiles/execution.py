@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.hash_routine import HashCosts, HashTableModel
 from simprof.profiler.code.pricing import Pricer
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan import interpret
 from simprof.profiler.plan.actions import PathIncrement

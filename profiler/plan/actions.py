@@ -1,7 +1,7 @@
 """Actions: what instrumentation does at one place, and what it does it to.
 
 An action has four readings: `execute` does to an activation's registers and counters what its
-code does, `code.codegen` prices it as SPARC instructions, `code.emission` puts these in their
+code does, `code.snippets` prices it as SPARC instructions, `code.emission` puts these in their
 place in the routine, the reports show it: `str(action)` is in the papers' notation. Those here
 count acyclic paths and events, or write traces; schemes have others of their own.
 

@@ -11,9 +11,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from simprof.profiler.code import codegen
+from simprof.profiler.code.emission import (
+    Emission,
+    Piece,
+    PieceKind,
+    Stub,
+    describe_edge,
+    target_of,
+)
 from simprof.profiler.code.hash_routine import hash_costs, routine_name
 from simprof.profiler.code.runtime_code import Routines, runtime_code
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.code.spilling import Edit
 from simprof.profiler.code.writer import OTHER_COPY
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph
@@ -48,8 +56,8 @@ class InstrumentedRoutine(Struct, frozen=True):
 
     number: int  # Of the routine among the recovered ones
     plan: InstrumentationPlan  # What is done
-    code: codegen.RoutineCode  # That does it
-    emission: codegen.Emission  # Where that code goes, and where its counters are
+    code: RoutineCode  # That does it
+    emission: Emission  # Where that code goes, and where its counters are
     alias: str | None = None  # By which other name it was selected; None: by its own.
     is_copy: bool = False  # Whether the code is that of a second copy of the routine
 
@@ -92,7 +100,7 @@ class _Listing:
         self._cfg: ControlFlowGraph = recovered.routines[shown.number]
         self._text = Disassembler(recovered.program.machine is not MachineKind.SPARCV8)
         self._slot_blocks = {block.start for block in self._cfg.blocks if block.is_slot}
-        self._stubs: Mapping[int, codegen.Stub] = {
+        self._stubs: Mapping[int, Stub] = {
             transfer: stub for stub in shown.emission.stubs for transfer in stub.transfers
         }
 
@@ -156,7 +164,7 @@ class _Listing:
             if before or address in emission.before_label:
                 yield f"   {address:#x} is reached here by transfers:"
         for piece in emission.at.get(address, ()):
-            if piece.snippet.block == block.id:
+            if piece.snippet.place.block == block.id:
                 yield from self._piece(piece)
 
     def _behind(self, address: int) -> Iterator[str]:
@@ -194,10 +202,10 @@ class _Listing:
         index = self._recovered.code.index(address)
         return index >= 0 and bool(HAS_DELAY_SLOT[self._recovered.code.transfers.kind[index]])
 
-    def _stub_name(self, stub: codegen.Stub) -> int:
+    def _stub_name(self, stub: Stub) -> int:
         return self._shown.emission.stubs.index(stub) + 1
 
-    def _stub_code(self, stub: codegen.Stub) -> Iterator[str]:
+    def _stub_code(self, stub: Stub) -> Iterator[str]:
         if stub.copied is not None:
             word = int(self._recovered.code.words[self._recovered.code.index(stub.copied)])
             self._text.forget()
@@ -205,12 +213,12 @@ class _Listing:
         for piece in stub.pieces:
             yield from self._piece(piece)
 
-    def _piece(self, piece: codegen.Piece) -> Iterator[str]:
+    def _piece(self, piece: Piece) -> Iterator[str]:
         snippet = piece.snippet
         actions = (action for action in snippet.actions if type(action) is not NoCode)
         does = "; ".join(map(str, actions)) or NO_ACTIONS
         yield f"  + {self._subject(piece)}: {does}"
-        yield f"  + {_cost(piece)}, {WHERE[snippet.where]}"
+        yield f"  + {_cost(piece)}, {WHERE[snippet.place.where]}"
         slot = False
         generated = Disassembler(self._recovered.program.machine is not MachineKind.SPARCV8)
         for instruction in snippet.instructions:
@@ -218,25 +226,25 @@ class _Listing:
             yield f"  +     {' ' if slot else ''}{text}"
             slot = instruction.is_transfer
 
-    def _subject(self, piece: codegen.Piece) -> str:
-        if piece.kind is codegen.PieceKind.EDGE:
-            return f"edge {codegen.describe_edge(self._cfg, piece.number)}"
+    def _subject(self, piece: Piece) -> str:
+        if piece.kind is PieceKind.EDGE:
+            return f"edge {describe_edge(self._cfg, piece.number)}"
         return f"{piece.kind.value} {self._cfg.name_of(piece.number)}"
 
-    def _resolved(self, text: str, piece: codegen.Piece) -> str:
+    def _resolved(self, text: str, piece: Piece) -> str:
         """Name the jump's target as the original code does."""
         words = text.split(" ")
         if words[-1] == OTHER_COPY:
             return f"{words[0]} behind this edge's code in the other copy"
         starts = {f"block.{block.id}": block.start for block in self._cfg.blocks}
-        if piece.kind is not codegen.PieceKind.EDGE or words[-1] not in ("exit", *starts):
+        if piece.kind is not PieceKind.EDGE or words[-1] not in ("exit", *starts):
             return text
         is_exit = words[-1] == "exit"
         target = self._outer_target(piece.number) if is_exit else starts[words[-1]]
         return f"{words[0]} {'where the transfer went' if target is None else hex(target)}"
 
     def _outer_target(self, edge: int) -> int | None:
-        inner = codegen.target_of(self._cfg, edge)
+        inner = target_of(self._cfg, edge)
         if inner is not None:
             return inner
         stub = next((s for s in self._stubs.values() if s.edge == edge), None)
@@ -262,11 +270,11 @@ class _Listing:
         )
 
 
-def _origin(stub: codegen.Stub) -> str:
+def _origin(stub: Stub) -> str:
     return ", ".join(f"{transfer:#x}" for transfer in stub.transfers) or "callers or stubs"
 
 
-def _cost(piece: codegen.Piece) -> str:
+def _cost(piece: Piece) -> str:
     snippet = piece.snippet
     parts = []
     if snippet.jump_cost:

@@ -22,10 +22,10 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
 from simprof.profiler.code.layout import STACK_REGISTERS
 from simprof.profiler.code.registers import members
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.plan.decoders import Plan
 from simprof.profiler.profiles.profile import ProgramInfo
 from simprof.profiler.recovery.calls import all_second_returns

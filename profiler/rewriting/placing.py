@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import Emission, Piece, PieceKind
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.effects_kernel import effects
+from simprof.profiler.code.emission import Emission, Piece, PieceKind
 from simprof.profiler.code.frames import FRAME_SLOTS
 from simprof.profiler.code.places import find_place
 from simprof.profiler.code.writer import OTHER_COPY
@@ -50,8 +50,9 @@ class PlacedCode:
         cfg = draft.cfg
         for pieces in emission.before_label.values():
             for piece in pieces:
-                if piece.snippet.block is not None:  # behind the last instruction of that block
-                    self._tails[piece.snippet.block].append(piece)
+                block = piece.snippet.place.block
+                if block is not None:  # behind the last instruction of that block
+                    self._tails[block].append(piece)
                     continue
                 edge = cfg.edges[find_place(cfg, piece.number, draft.context).edge]
                 if edge.source == cfg.entry:
@@ -103,7 +104,7 @@ class PlacedCode:
         pieces = self._emission.at.get(address)
         if pieces is None:
             return []
-        return self.items([p for p in pieces if p.snippet.block in (block, None)])
+        return self.items([p for p in pieces if p.snippet.place.block in (block, None)])
 
     def items(self, pieces: Sequence[Piece]) -> list[Item]:
         """Return the instructions of pieces, their symbols made this routine's."""

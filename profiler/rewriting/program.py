@@ -21,9 +21,10 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from simprof.profiler.code.codegen import Emission, RoutineCode, Stub, emit
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
+from simprof.profiler.code.emission import Emission, Stub, emit
 from simprof.profiler.code.runtime_code import ROUTINES, Routines, restore_routine
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.rewriting import jumps, placing

@@ -57,8 +57,8 @@ def expected_cost(plan: s.PathPlan, context: s.RoutineContext | None = None) -> 
     which registers are free on the whole program's code: that decides nothing (DEVIATIONS, pp).
     """
     context = s.RoutineContext.free() if context is None else context
-    cost = s.Pricer(s.PATH_GENERATORS).cost(plan.cfg, plan.plan, plan.weights, context)
-    executed = (plan.weights[edge] * snippet.cost for edge, snippet in cost.snippets.items())
+    code = s.Pricer(s.PATH_GENERATORS).code(plan.cfg, plan.plan, plan.weights, context)
+    executed = (plan.weights[edge] * snippet.cost for edge, snippet in code.snippets.items())
     return plan.plan.table is s.CounterTable.HASH, sum(executed)
 
 

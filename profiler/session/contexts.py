@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from simprof.profiler.code.pricing import RoutineCost, block_costs, part_cost
+from simprof.profiler.code.pricing import block_costs, part_cost
 from simprof.profiler.engine.lowering import Lowering
 from simprof.profiler.engine.products import Products
 from simprof.profiler.engine.segments import SegmentEffect
@@ -39,6 +39,7 @@ from simprof.simulator.binary.demangling import base_names
 from simprof.simulator.errors import UsageError
 
 if TYPE_CHECKING:
+    from simprof.profiler.code.snippets import RoutineCode
     from simprof.profiler.engine.contexts import Array, ContextCounting, ContextCounts
 
 
@@ -212,7 +213,7 @@ class Ledger:
         return np.zeros(self._count, np.int64)
 
     def add_costs(
-        self, costs: Array, routine: int, code: RoutineCost | None, slot: int | None, expected: int
+        self, costs: Array, routine: int, code: RoutineCode | None, slot: int | None, expected: int
     ) -> None:
         """Add to `costs` what a scheme's code executed in one routine.
 
@@ -301,7 +302,7 @@ def _stray(
     return dict(found)
 
 
-def _price(cfg: ControlFlowGraph, code: RoutineCost, each: _Happening, slot: int | None) -> int:
+def _price(cfg: ControlFlowGraph, code: RoutineCode, each: _Happening, slot: int | None) -> int:
     """Return what a scheme's code executes along a happening's edges."""
     total, at_blocks = 0, block_costs(code)
     for edge in each.edges:

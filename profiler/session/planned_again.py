@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from simprof.profiler.code.pricing import (
-    RoutineCost,
     added,
     address_sizes,
     block_costs,
@@ -61,6 +60,7 @@ from simprof.profiler.trace.format import discovery_fields
 from simprof.simulator.binary.program import SourceLine
 
 if TYPE_CHECKING:
+    from simprof.profiler.code.snippets import RoutineCode
     from simprof.profiler.session.self_check import SelfCheck
 
 
@@ -73,7 +73,7 @@ class RoutineReading(Struct, frozen=True):
     # counters, reading: What the scheme's counters hold, and the profile that they give.
     counters: RoutineCounters
     reading: Reading
-    code: RoutineCost | None  # What its code costs; None where it has no plan.
+    code: RoutineCode | None  # What its code costs; None where it has no plan.
     # Instructions that were executed of it; those inside the hashing routine, which depend on the
     # order of events, are counted by the kernel and not among them.
     added: int
@@ -129,7 +129,7 @@ def routine_profile(
 
 def _blocks(
     events: RoutineEvents,
-    price: RoutineCost | None,
+    price: RoutineCode | None,
     code: CodeImage,
     wanted: Iterable[int],
     untold: Collection[int] = (),
@@ -464,13 +464,13 @@ class Measuring:
 
     def _price(
         self, number: int, plan: Plan | None, counters: RoutineCounters
-    ) -> tuple[RoutineCost | None, int]:
+    ) -> tuple[RoutineCode | None, int]:
         """Return what the code of a routine costs, and what was executed of it."""
         if plan is None:
             return None, 0  # and nothing need be known of its registers
         events = self._observation.events[number]
         context = self._observation.contexts.of(number)
-        code = self.pricer.cost(events.cfg, plan.plan, plan.weights, context)
+        code = self.pricer.code(events.cfg, plan.plan, plan.weights, context)
         return code, added(code, events.edges, events.block_counts, counters.taken)
 
     def _guide(self) -> Guide | None:

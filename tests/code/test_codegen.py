@@ -13,9 +13,11 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
+from simprof.profiler.code.arrangement import generate
+from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
-from simprof.profiler.code.layout import TABLE_ALIGNMENT, TABLE_SPAN
+from simprof.profiler.code.layout import TABLE_ALIGNMENT, TABLE_SPAN, CounterSpace
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountConstantPath, CountEdge
 from simprof.profiler.plan.decoders import RoutineCounters
@@ -141,7 +143,7 @@ def test_random_routines_cover_the_cases() -> None:
         lab = Lab(MachineKind.SPARCV9, seed)
         for plan in (plan_pp(lab.cfg).plan, every_edge(lab.cfg)):
             generated = lab.instrumented(plan, CounterSpace().place(plan))
-            places.update(s.where for s in generated.snippets.values())
+            places.update(s.place.where for s in generated.snippets.values())
             if generated.path_register:
                 registers[lab.recipe.windowed, generated.path_register == "stack"] += 1
     assert set(places) == {"source-end", "target-top", "fall-through", "stub"}
@@ -171,7 +173,7 @@ def free_code(cfg: ControlFlowGraph, *edges: int) -> RoutineCode:
 def test_places_and_jumps_of_a_graph() -> None:
     cfg = graph(DIAMOND, 3)
     made = free_code(cfg, 0, 1, 2, 3, 4).snippets
-    assert [made[e].where for e in range(5)] == [
+    assert [made[e].place.where for e in range(5)] == [
         "target-top", "target-top", "stub", "source-end", "source-end",
     ]  # fmt: skip
     assert [made[e].jump_cost for e in range(5)] == [0, 0, 1, 0, 0]
@@ -185,12 +187,12 @@ def test_code_around_a_slot_block_shares_one_stub() -> None:
     ]  # fmt: skip
     cfg = graph(edges, 3, slots=[1])
     both = free_code(cfg, 2, 3).snippets
-    assert (both[2].where, both[2].jump_cost) == ("stub", 0)
-    assert (both[3].where, both[3].jump_cost) == ("stub", 1)
+    assert (both[2].place.where, both[2].jump_cost) == ("stub", 0)
+    assert (both[3].place.where, both[3].jump_cost) == ("stub", 1)
     alone = free_code(cfg, 2).snippets
-    assert (alone[2].where, alone[2].jump_cost, alone[2].cost) == ("stub", 1, 5)
+    assert (alone[2].place.where, alone[2].jump_cost, alone[2].cost) == ("stub", 1, 5)
     below = free_code(cfg, 1).snippets
-    assert (below[1].where, below[1].cost) == ("fall-through", 4)
+    assert (below[1].place.where, below[1].cost) == ("fall-through", 4)
 
 
 def test_a_hash_call_cannot_fill_the_jump_slot() -> None:
@@ -209,7 +211,7 @@ def test_a_call_at_the_end_of_a_stub_keeps_its_own_delay_slot() -> None:
     plan = InstrumentationPlan(actions, False, CounterTable.HASH, 0, None, 0)
     made = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan), GENERATORS)
     stub = made.snippets[2]
-    assert (stub.where, stub.hash_calls, stub.jump_cost) == ("stub", 1, 1)
+    assert (stub.place.where, stub.hash_calls, stub.jump_cost) == ("stub", 1, 1)
     assert stub.text[-3].startswith("call hash_count")
     assert stub.text[-1] == "ba,a block.2"
 
@@ -220,7 +222,7 @@ def test_switch_edges_are_stubs_or_tops() -> None:
         (2, 3, K.FALL_THROUGH), (3, 5, K.EXIT),
     ]  # fmt: skip
     made = free_code(graph(edges, 4), 1, 2, 3).snippets
-    assert [made[e].where for e in (1, 2, 3)] == ["target-top", "stub", "stub"]
+    assert [made[e].place.where for e in (1, 2, 3)] == ["target-top", "stub", "stub"]
 
 
 def test_call_return_code_stands_at_the_return_point() -> None:
@@ -228,8 +230,8 @@ def test_call_return_code_stands_at_the_return_point() -> None:
         (2, 0, K.ENTRY), (0, 1, K.CALL_RETURN), (1, 1, K.TAKEN), (1, 3, K.EXIT),
     ]  # fmt: skip
     made = free_code(graph(edges, 2), 1, 2).snippets
-    assert (made[1].where, made[1].jump_cost) == ("fall-through", 0)
-    assert made[2].where == "stub"
+    assert (made[1].place.where, made[1].jump_cost) == ("fall-through", 0)
+    assert made[2].place.where == "stub"
 
 
 def test_system_calls_keep_code_behind_them() -> None:
@@ -240,7 +242,7 @@ def test_system_calls_keep_code_behind_them() -> None:
     after = next(e.id for e in cfg.edges if e.kind is K.FALL_THROUGH and e.source == 0)
     plan = InstrumentationPlan({after: (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 1)
     made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan), GENERATORS)
-    assert made.snippets[after].where == "fall-through"
+    assert made.snippets[after].place.where == "fall-through"
 
 
 def test_entry_code_stands_behind_the_save_and_exit_code_before_the_restore() -> None:
@@ -253,7 +255,7 @@ def test_entry_code_stands_behind_the_save_and_exit_code_before_the_restore() ->
         {e: (CountEdge(k),) for k, e in enumerate(edges)}, False, CounterTable.NONE, 0, None, 2
     )
     made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan), GENERATORS)
-    assert [made.snippets[e].position for e in edges] == [1, 2]
+    assert [made.snippets[e].place.position for e in edges] == [1, 2]
     assert made.static_instructions == 8
     assert made.code_bytes == 32
 

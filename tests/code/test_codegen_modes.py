@@ -13,11 +13,11 @@ from functools import cache
 
 import pytest
 
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.hash_routine import HashTableModel, hash_costs
 from simprof.profiler.code.layout import RUNTIME_BASE, CounterLayout
 from simprof.profiler.code.places import LayoutRule
 from simprof.profiler.code.pricing import added
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphs.flow import block_counts
 from simprof.profiler.plan.actions import TakenPart, WriteTrace
 from simprof.profiler.plan.interpret import ExecutedWalk, begin, execute, follow

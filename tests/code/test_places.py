@@ -8,10 +8,12 @@ from random import Random
 
 import pytest
 
-from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
+from simprof.profiler.code.arrangement import generate
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import Where
+from simprof.profiler.code.layout import CounterSpace
 from simprof.profiler.code.places import NO_WEIGHTS, LayoutRule, find_place
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
@@ -154,7 +156,7 @@ def laid_out(
     cfg = graph(*edges)
     rule = LayoutRule(layout, weights)
     made = counted(cfg, counters, RoutineContext.free(), rule)
-    return {e: (str(each.where), each.jump_cost) for e, each in made.snippets.items()}
+    return {e: (str(each.place.where), each.jump_cost) for e, each in made.snippets.items()}
 
 
 def test_the_code_of_a_hot_back_edge_stands_before_its_loop() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from simprof.profiler.code.codegen import RoutineCode, Snippet
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.pricing import Pricer, added
+from simprof.profiler.code.snippet_parts import Body
+from simprof.profiler.code.snippets import RoutineCode, Snippet
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.actions import CountEdge, TakenPart
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
@@ -12,19 +13,18 @@ from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.schemes.kiter.planner import plan_kiter
 from simprof.profiler.schemes.registry import generators
 from tests.support.figures import KITER_1_EDGES, KITER_1_TRACE, named, walk
+from tests.support.snippets import fixed
 
 
 def snippet(cost: int, *taken_costs: int) -> Snippet:
     """Code of which only the costs matter."""
-    return Snippet((), cost, "stub", 0, None, None, 0, taken_costs)
+    return fixed(Body((), cost, 0, taken_costs))
 
 
 def test_each_part_of_the_code_is_priced_by_its_executions() -> None:
     code = RoutineCode(
         snippets={0: snippet(3), 2: snippet(5, 0, 100, 1000)},
         path_register=None,
-        static_instructions=0,
-        code_bytes=0,
         block_snippets={1: snippet(7)},
         block_end_snippets={0: snippet(11)},
     )
@@ -36,7 +36,7 @@ def test_each_part_of_the_code_is_priced_by_its_executions() -> None:
 def test_a_counter_costs_what_its_edge_executes() -> None:
     cfg = named("A>B", "A", "B")
     plan = InstrumentationPlan({0: (CountEdge(0),)}, False, CounterTable.NONE, 0, None, 1)
-    code = Pricer(generators("pp")).cost(cfg, plan, (), RoutineContext.free())
+    code = Pricer(generators("pp")).code(cfg, plan, (), RoutineContext.free())
     assert added(code, [9, 9, 9], [9, 9]) == 4 * 9  # sethi, ld, add, st
 
 
@@ -57,7 +57,7 @@ def test_a_conditional_part_costs_something_where_it_is_executed_only() -> None:
     assert (turns, taken) == (199, 198)
     edges = [steps.count(edge.id) for edge in cfg.edges]
     blocks = [KITER_1_TRACE.count(str(block.label)) for block in cfg.blocks]
-    code = Pricer(generators("kiter")).cost(cfg, plan, (), RoutineContext.free())
+    code = Pricer(generators("kiter")).code(cfg, plan, (), RoutineContext.free())
     each = code.snippets[part.edge].taken_costs[part.place]
     assert each > 0
     without = added(code, edges, blocks)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.frames import FRAME_PATH_SLOTS
 from simprof.profiler.code.places import LayoutRule
 from simprof.profiler.code.pricing import added
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.code.spilling import NO_SPILL, Spiller, substituted
 from simprof.profiler.plan.actions import AddRegister, CountPath, SetRegister
 from simprof.profiler.plan.plan import Addressing, CounterTable, InstrumentationPlan
@@ -108,7 +108,7 @@ def test_a_use_is_a_load_or_a_store(machine: MachineKind) -> None:
     assert [text.split()[0] for text in texts] == (
         ["stx", "ldx", "ldx"] if machine is MachineKind.SPARCV9 else ["st", "ld", "ld"]
     )
-    assert made.spill.size == sum(made.spill_costs.values()) == 3
+    assert made.spill.size == sum(made.spill.costs.values()) == 3
 
 
 def only(register: Register) -> list[Instruction]:

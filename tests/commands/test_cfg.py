@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.code.codegen import CounterSpace, PieceKind, RoutineCode, emit, generate
+from simprof.profiler.code.arrangement import generate
+from simprof.profiler.code.emission import PieceKind, emit
+from simprof.profiler.code.layout import CounterSpace
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
 from simprof.profiler.reports import code_text
@@ -85,7 +88,7 @@ def test_every_place_of_a_routine() -> None:
     counters = len(cfg.edges) + len(cfg.blocks)
     plan = InstrumentationPlan(every, False, CounterTable.NONE, 0, None, counters, blocks)
     text, made = shown(program, plan)
-    assert {s.where for s in made.snippets.values()} == {
+    assert {s.place.where for s in made.snippets.values()} == {
         "stub", "target-top", "fall-through", "source-end",
     }  # fmt: skip
     for edge in cfg.edges:
@@ -144,8 +147,8 @@ def test_a_block_shows_cheapest_position_and_order() -> None:
     made = generate(cfg, plan, context, CounterSpace().place(plan), GENERATORS)
     top, end = made.block_snippets[0], made.block_end_snippets[0]
     assert made.snippets[0].cost > top.cost == end.cost == 4
-    assert top.position is not None
-    assert 0 < top.position <= (end.position or 0) <= len(full) + 4
+    assert top.place.position is not None
+    assert 0 < top.place.position <= (end.place.position or 0) <= len(full) + 4
     emission = emit(cfg, context, made)
     order = [(piece.kind, piece.snippet.actions) for a in sorted(emission.at)
              for piece in emission.at[a]]  # fmt: skip

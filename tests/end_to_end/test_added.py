@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import force_setattr
 
-from simprof.profiler.code.pricing import RoutineCost, added
+from simprof.profiler.code.pricing import added
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.schemes import registry
 from tests.oracles.added import check_added, share_of_settings
 from tests.oracles.replay import TRACE_BYTES
@@ -121,7 +122,7 @@ def test_a_price_without_conditional_parts_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
     setting: str,
 ) -> None:
-    def unconditional(code: RoutineCost, *counts: object) -> int:
+    def unconditional(code: RoutineCode, *counts: object) -> int:
         return added(code, *counts[:2])  # type: ignore[arg-type]
 
     monkeypatch.setattr("simprof.profiler.session.results.added", unconditional)

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.code import layout
-from simprof.profiler.code.codegen import CounterSpace
+from simprof.profiler.code.layout import CounterSpace
 from simprof.profiler.profiles import storage
 from simprof.profiler.request.errors import ProfileMismatchError
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import CounterSpace, ProgramContexts, generate
+from simprof.profiler.code.arrangement import generate
+from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.layout import CounterSpace
 from simprof.profiler.code.places import LayoutRule
 from simprof.profiler.experiments.cells import cells as cells_module
 from simprof.profiler.experiments.cells.cells import (

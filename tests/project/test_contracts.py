@@ -138,7 +138,7 @@ UNUSED = (
     # A program whose graphs and prices are kept is neither explored nor has it code generated.
     *("simprof.profiler.recovery.exploration", "simprof.profiler.recovery.graph_builder"),
     *("simprof.profiler.recovery.jump_tables",),
-    "simprof.profiler.code.codegen",
+    "simprof.profiler.code.emission",
     # A scheme's planner is imported where its mode is asked for.
     *(f"simprof.profiler.schemes.{each}.planner" for each in ("qpt", "tpp", "kiter", "bittrace")),
     *("numba", "llvmlite", "networkx", "rich", "click.shell_completion"),

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 import pytest
 
-from simprof.profiler.code.codegen import Emission, Piece, PieceKind, Snippet
 from simprof.profiler.code.context import ProgramContexts
-from simprof.profiler.code.frames import Where
+from simprof.profiler.code.emission import Emission, Piece, PieceKind
+from simprof.profiler.code.snippet_parts import Body
 from simprof.profiler.rewriting.draft import (
     CallPlaces,
     Cause,
@@ -23,6 +23,7 @@ from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Instruction, Item, Label, Register
 from tests.support.assembled import BASE, Assembled, code
+from tests.support.snippets import fixed
 
 R = Register
 V8 = MachineKind.SPARCV8
@@ -192,7 +193,7 @@ def test_a_frame_that_a_new_thread_shares_keeps_no_values(
     )  # fmt: skip
 
     def copy_with(instruction: Instruction) -> RoutineCopy:
-        snippet = Snippet((instruction,), 1, Where.BLOCK, 0, 0, 1, 0)
+        snippet = fixed(Body((instruction,), 1, 0))
         piece = Piece(PieceKind.BLOCK, 0, snippet)
         return copy_of({"main": main}, "main", machine, {BASE + 4: (piece,)})
 

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from simprof.profiler.code.codegen import Emission
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.emission import Emission
 from simprof.profiler.profiles.profile import CutBlock
 from simprof.profiler.rewriting import draft, placing
 from simprof.profiler.rewriting.calls import TrapEnding, ending_of, trap_number

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from simprof.profiler.code.codegen import Emission
 from simprof.profiler.code.context import ProgramContexts
+from simprof.profiler.code.emission import Emission
 from simprof.profiler.graphs.cfg import EdgeKind
 from simprof.profiler.rewriting.draft import (
     CallPlaces,

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simprof.profiler.code import hash_routine as hr
-from simprof.profiler.code.codegen import CounterSpace, RoutineCode, generate
+from simprof.profiler.code.arrangement import generate
 from simprof.profiler.code.hash_routine import TableLayout
-from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
+from simprof.profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout, CounterSpace
 from simprof.profiler.code.places import NO_WEIGHTS, LayoutRule
 from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import Generator, Generators
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.code.stolen import STOLEN_GENERATORS
 from simprof.profiler.code.writer import Writer
 from simprof.profiler.plan.actions import Action, Execution

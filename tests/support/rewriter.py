@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import Piece, RoutineCode, RoutineContext, Stub, emit
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.emission import Piece, Stub, emit
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.code.spilling import Edit
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.rewriting.draft import FIELDS

@@ -9,12 +9,21 @@ import numpy as np
 
 from simprof.profiler.code import hash_routine as hr
 from simprof.profiler.code.context import RoutineContext
-from simprof.profiler.code.frames import PATH_SLOT, FrameState, Site, Slot, slots
+from simprof.profiler.code.frames import (
+    PATH_SLOT,
+    EdgePlace,
+    FrameState,
+    Site,
+    Slot,
+    Where,
+    slots,
+)
 from simprof.profiler.code.hash_routine import HashTableModel, TableLayout, hash_costs, hash_routine
 from simprof.profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
 from simprof.profiler.code.registers import LOCAL_ORDER
 from simprof.profiler.code.runtime_code import restore_routine
 from simprof.profiler.code.snippet_parts import Body, CounterAccess
+from simprof.profiler.code.snippets import Snippet
 from simprof.profiler.code.writer import snippet_body
 from simprof.profiler.plan.actions import (
     Action,
@@ -63,6 +72,15 @@ class Case:
     @property
     def slot(self) -> Slot:
         return self.site.slots[PATH_SLOT]
+
+
+def fixed(body: Body) -> Snippet:
+    """Return a block's code that is given, and not generated."""
+    context = RoutineContext.free()
+    access = CounterAccess(CounterTable.NONE, None, CounterLayout(), None, context, {})
+    snippet = Snippet(EdgePlace(Where.BLOCK, -1, 0, 1, context.free_site), (), access, body)
+    snippet.__dict__["instructions"] = body.instructions
+    return snippet
 
 
 def make_bench(machine: MachineKind) -> tuple[CodeBench, dict[str, int]]:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import Emission, Piece, PieceKind, RoutineCode, emit
 from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.emission import Emission, Piece, PieceKind, emit
+from simprof.profiler.code.snippets import RoutineCode
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.isa import assembler as asm

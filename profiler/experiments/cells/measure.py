@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import RoutineCode
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.places import LayoutRule, fold_slot_blocks, place_edges
-from simprof.profiler.code.pricing import RoutineCost, plan_sizes
+from simprof.profiler.code.pricing import plan_sizes
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     CellResult,
@@ -160,8 +159,8 @@ def _routine_paths(
 def find_jumps(
     cfg: ControlFlowGraph, plan: Plan, context: RoutineContext, layout: CodeLayout
 ) -> tuple[frozenset[int], int]:
-    """Return the edges whose code ends with a jump, as `codegen.generate` places it, and how many
-    of them have no other code.
+    """Return the edges whose code ends with a jump, as `places` places it, and how many of them
+    have no other code.
     """
     actions, _, _ = fold_slot_blocks(cfg, plan.plan, context.shared_slots)
     placed = place_edges(cfg, actions, context, LayoutRule(layout, plan.weights))
@@ -454,11 +453,10 @@ class _Planning:
         mode, options = self._setting.mode, self._options
         plan = make_plan(cfg, mode, options, weights, counts, paths, self._unit_flow)
         planned = time.perf_counter()
-        # code is generated where that is timed, and else only priced
-        price = self._pricer.code if self.is_timed else self._pricer.cost
-        code: RoutineCode | RoutineCost = price(cfg, plan.plan, plan.weights, context)
+        code = self._pricer.code(cfg, plan.plan, plan.weights, context)
         self._planning += planned - started
         if self.is_timed:
+            code.generate()
             self._generation += time.perf_counter() - planned
         nothing = (0,) * len(cfg.edges)
         places = _places(cfg, plan, context, nothing, LAYOUT.of(self._options))

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from simprof.profiler.code.codegen import Snippet
+from simprof.profiler.code.snippets import Snippet
 from simprof.profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.paths import PathEnd
@@ -275,6 +275,6 @@ def _snippet(cfg: ControlFlowGraph, snippet: Snippet, planned: str) -> dict[str,
         "cost": snippet.cost,
         "jump": snippet.jump_cost,
         "hashes": snippet.hash_calls,
-        "where": WHERE[snippet.where],
+        "where": WHERE[snippet.place.where],
         "code": [_BLOCK_NAME.sub(named, text) for text in snippet.text],
     }

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.code.codegen import CounterSpace, RoutineContext, generate
-from simprof.profiler.code.layout import CounterLayout
+from simprof.profiler.code.arrangement import generate
+from simprof.profiler.code.context import RoutineContext
+from simprof.profiler.code.layout import CounterLayout, CounterSpace
 from simprof.profiler.code.pricing import added, counter_bytes
 from simprof.profiler.code.runtime_code import runtime_code
 from simprof.profiler.code.snippet_parts import CounterAccess

@@ -1,4 +1,4 @@
-"""Costs without code: they are those of the code, for all kinds of actions at random places."""
+"""Code of places that are alike costs the same: all kinds of actions at random places."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.code.body_costs import SnippetCost, measured, snippet_cost
-from simprof.profiler.code.codegen import generate
+from simprof.profiler.code.arrangement import generate
 from simprof.profiler.code.context import ProgramContexts, RoutineContext
 from simprof.profiler.code.frames import FrameState, Site, slots
 from simprof.profiler.code.layout import CounterLayout
-from simprof.profiler.code.places import LayoutRule
-from simprof.profiler.code.pricing import routine_cost
 from simprof.profiler.code.shapes import same
-from simprof.profiler.code.snippet_parts import Generator
+from simprof.profiler.code.snippet_parts import Body, Generator
+from simprof.profiler.code.snippets import RoutineCode, like_body
 from simprof.profiler.code.writer import Writer, snippet_body
 from simprof.profiler.plan.actions import Action, CountEdge
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
@@ -93,23 +91,26 @@ def cases(machine: MachineKind, seed: int) -> Iterator[tuple[tuple[Action, ...],
                     yield actions, placed, random_site(access.context, placed.path_mask, chance)
 
 
-def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> object:
-    """Return a cost, or that there is none."""
+def outcome(
+    make: Callable[..., Body], actions: tuple[Action, ...], access: Any, site: Site
+) -> object:
+    """Return what code costs, or that there is none."""
     try:
-        found = make(actions, access, site)
+        return make(actions, access, site).costs
     except AssemblyError:
         return "no code"
-    return found if isinstance(found, SnippetCost) else measured(found)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("machine", MachineKind)
 @pytest.mark.seeds([1, 2, 3], few=1)
-def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
+def test_code_of_a_place_costs_what_that_of_one_like_it_does(
+    machine: MachineKind, seed: int
+) -> None:
     kinds: set[type[Action]] = set()
     for actions, access, site in cases(machine, seed):
         expected = outcome(snippet_body, actions, access, site)
-        assert outcome(snippet_cost, actions, access, site) == expected, (actions, access, site)
+        assert outcome(like_body, actions, access, site) == expected, (actions, access, site)
         kinds.update(type(action) for action in actions if expected != "no code")
     assert kinds == {kind for mode in planned_modes() for kind in generators(mode)}
 
@@ -123,50 +124,47 @@ def test_a_routine_costs_what_its_code_does(fixture_elf: Find, build: str) -> No
         for number, cfg in enumerate(recovered.routines):
             plan = make_plan(cfg, mode, SchemeOptions()).plan
             code = pricer(mode, SchemeOptions()).code(cfg, plan, (), contexts.of(number))
-            cost = pricer(mode, SchemeOptions()).cost(cfg, plan, (), contexts.of(number))
-            assert (cost.count, cost.code_bytes) == (code.count, code.code_bytes)
-            assert cost.path_register == code.path_register
-            for costs, snippets in (
-                (cost.snippets, code.snippets),
-                (cost.block_snippets, code.block_snippets),
-                (cost.block_end_snippets, code.block_end_snippets),
-            ):
-                assert list(costs) == list(snippets)
-                for place, snippet in snippets.items():
-                    size = len(snippet.instructions)
-                    assert costs[place] == (size, snippet.cost, snippet.taken_costs)
+            snippets = list(code.all_snippets)
+            lengths = [len(each.instructions) for each in snippets]
+            assert (code.count, code.static_instructions) == (len(lengths), sum(lengths))
+            for each in snippets:
+                own = snippet_body(each.actions, each.access, each.place.site)
+                assert each.cost == own.cost + (len(each.instructions) - len(own.instructions))
+                assert (each.jump is None) == (len(each.instructions) == len(own.instructions))
+                assert each.taken_costs == own.taken_costs
 
 
-def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    cfg = named("A>B B>C C>D", "A", "D")
+def of_own_kind(write: Callable[[Writer, CountEdge], None], text: str) -> RoutineCode:
+    """Return code of counters on all edges of a graph, which `write` writes."""
+    cfg = named(text, text[0], text[-1])
     plan = InstrumentationPlan(
         {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, CounterTable.NONE, 0, None, 5
     )
+    own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
+    return generate(cfg, plan, RoutineContext.free(), CounterLayout(), own)
+
+
+def test_code_of_one_shape_is_generated_once() -> None:
     written = []
 
     def write(writer: Writer, action: CountEdge) -> None:
         written.append(action)
         writer.increment(writer.layout.edge_counter(action.counter))
 
-    own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
-    cost = routine_cost(cfg, plan, RoutineContext.free(), CounterLayout(), own, LayoutRule())
-    assert cost.count == len(cfg.edges) > 3
+    code = of_own_kind(write, "A>B B>C C>D")
+    assert code.count > 3
+    assert code.code_bytes > 0
     assert len(written) == 1
 
 
 def test_a_shape_that_tells_too_little_is_found_when_code_is_made() -> None:
-    cfg = named("A>B B>C", "A", "C")
-    plan = InstrumentationPlan(
-        {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, CounterTable.NONE, 0, None, 5
-    )
-
     def write(writer: Writer, action: CountEdge) -> None:
         for _ in range(action.counter + 1):
             writer.increment(writer.layout.edge_counter(0))
 
-    own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
+    code = of_own_kind(write, "A>B B>C")
     with pytest.raises(AssemblyError, match="CountEdge"):
-        generate(cfg, plan, RoutineContext.free(), CounterLayout(), own)
+        code.generate()
 
 
 def test_code_that_depends_on_its_place_has_no_shape() -> None:
