@@ -24,7 +24,7 @@ which may open new code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from time import monotonic
 from typing import Any
@@ -103,6 +103,14 @@ class Resolution(Struct, frozen=True):
         if later is None or not later.proven or later.returns != self.returns:
             return False
         return self.targets <= later.targets
+
+
+def digest(*parts: bytes) -> bytes:
+    """Return a digest of parts, each as it is divided from the others."""
+    found = blake2b(digest_size=16)
+    for each in parts:
+        found.update(len(each).to_bytes(8, "little") + each)
+    return found.digest()
 
 
 class Exploration:
@@ -214,15 +222,25 @@ class Exploration:
             found.append(Flow(*where, *how) if flags & k.KNOWN else None)
         return found
 
-    def fingerprint(self, number: int) -> Hashable:
+    def extent(self, number: int, origin: int) -> bytes:
+        """Return which words are a routine's, and what transfers they are."""
+        # `origin`: The word from which words are counted.
+        own = self.span(number)
+        place = np.array([own.start - origin, own.stop - origin], np.int64)
+        return place.tobytes() + self.code.transfers.kind[own].tobytes()
+
+    def fingerprint(self, number: int, origin: int) -> bytes:
         """Return a digest of where control goes within a routine, as far as it is explored."""
+        # `origin`: As for `extent`.
         at = self.state.at[:, self.span(number)]
         own = at[[k.LEADER, k.ENTRY]] == number + 1
         jumps = sorted(self.jumps.get(number, ()))
-        switches = tuple((jump, frozenset(self.switch.get(jump, ()))) for jump in jumps)
-        flow = np.ascontiguousarray(at[k.FALL : k.RETURN + 1])
-        digest = blake2b(own.tobytes() + flow.tobytes(), digest_size=16).digest()
-        return self.span(number).start, digest, switches
+        switches = [[jump, *sorted(self.switch.get(jump, ()))] for jump in jumps]
+        flow = at[k.FALL : k.RETURN + 1]
+        parts = [self.extent(number, origin), own.tobytes()]
+        parts.append(np.where(flow > 0, flow - origin, 0).tobytes())
+        parts += [(np.array(each, np.int64) - origin).tobytes() for each in switches]
+        return digest(*parts)
 
     @property
     def stale(self) -> bool:

@@ -1,7 +1,7 @@
 """The graphs of a program as bytes, and back: arrays in numpy's own form, one after the other.
 
 Nothing is executed when they are read: they are numbers and text, no objects. What is no such file,
-or one of another program, is no graphs.
+or one of another program, is no graphs. So it is with what the jumps of one of its files lead to.
 """
 
 # numpy's .npz would be the same in an archive, whose reading imports twenty modules of Python: more
@@ -12,8 +12,9 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from simprof.profiler.graphs.packed import PackedGraphs
 from simprof.profiler.recovery.code_image import CodeImage
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.simulator.binary.program import Program
+
+if TYPE_CHECKING:
+    from simprof.profiler.recovery.jump_tables import Answers
 
 # The columns of `PackedGraphs`, by name.
 _COLUMNS: dict[str, type[np.generic]] = {
@@ -55,7 +59,7 @@ def to_bytes(recovered: ProgramGraphs) -> bytes:
     addresses["irregular"] = list(reasons)
     arrays: dict[str, Any] = {name: getattr(graphs, name) for name in _COLUMNS}
     arrays |= {name: np.array(each, np.int64) for name, each in addresses.items()}
-    arrays["program"], arrays["names"] = _text(_identity(recovered.program)), _text(graphs.names)
+    arrays["program"], arrays["names"] = _text(identity(recovered.program)), _text(graphs.names)
     arrays["reasons"] = _text(reasons.values())
     file = io.BytesIO()
     for name in _KINDS:
@@ -78,7 +82,7 @@ def _made(
 ) -> ProgramGraphs | None:
     if any(arrays[name].dtype != kind or arrays[name].ndim != 1 for name, kind in _KINDS.items()):
         return None
-    if _texts(arrays["program"]) != _identity(program):
+    if _texts(arrays["program"]) != identity(program):
         return None
     columns: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
     graphs = PackedGraphs(_texts(arrays["names"]), **columns)
@@ -96,8 +100,18 @@ def _made(
     )
 
 
-def _identity(program: Program) -> tuple[str, ...]:
-    """Return what the graphs depend on: the file, and the symbols that a debug file has."""
+def answers_from_bytes(data: bytes) -> Answers:
+    """Return what is known of the jumps of a file: nothing, if the bytes are not what has it."""
+    from simprof.profiler.recovery.jump_tables import Answers
+
+    try:
+        return msgspec.msgpack.decode(data, type=Answers)
+    except msgspec.MsgspecError:
+        return {}
+
+
+def identity(program: Program) -> tuple[str, ...]:
+    """Return what graphs depend on: the file, and the symbols that a debug file has."""
     if program.debug_file is None:
         return (program.sha256,)
     return program.sha256, sha256(program.debug_file.read_bytes()).hexdigest()

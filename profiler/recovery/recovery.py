@@ -151,7 +151,7 @@ class Known(Struct, frozen=True):
     # words.
 
     code: dict[frozenset[tuple[int, int]], CodeImage] = field(default_factory=dict)
-    jumps: Answers = field(default_factory=dict)
+    jumps: dict[str, Answers] = field(default_factory=dict)
     graphs: dict[int, ControlFlowGraph] = field(default_factory=dict)
 
 
@@ -173,7 +173,7 @@ def recover(
     if late_words not in known.code:
         known.code[late_words] = build_code_image(program, late_words)
     code = known.code[late_words]
-    exploration = _explore(program, code, discoveries, known.jumps, told)
+    exploration = _explore(program, code, discoveries, known, told)
     routines, block_at = build_graphs(exploration)
     return ProgramGraphs(
         program=program,
@@ -189,14 +189,14 @@ def recover(
 
 
 def _explore(
-    program: Program, code: CodeImage, discoveries: Discoveries, known: Answers, told: Told | None
+    program: Program, code: CodeImage, discoveries: Discoveries, known: Known, told: Told | None
 ) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     from simprof.profiler.recovery.exploration import Exploration
     from simprof.profiler.recovery.jump_tables import JumpResolver
     from simprof.profiler.recovery.routines import RoutineMap, function_pointers
 
-    resolver = JumpResolver(program, code, known)
+    resolver = JumpResolver(program, code, known.jumps)
     named = RoutineMap(program, code)
     hints = _hints(program, code, discoveries, _returning_traps(program, code, named))
     starts = {code.index(program.entry), *function_pointers(program, code, named)} - {-1}

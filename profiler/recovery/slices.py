@@ -339,8 +339,11 @@ class Slice:
         executed: bytes = self._found.step[k.EXECUTED].astype(np.uint8).tobytes()
         return executed
 
-    def fingerprint(self) -> Hashable:
-        """Return what data flow over this slice depends on."""
+    def fingerprint(self, origin: int) -> tuple[bytes, ...]:
+        """Return what data flow over this slice depends on, in its file.
+
+        `origin`: The word from which words are counted.
+        """
         # Only blocks count where something is needed, or that lead to one. Control comes to a block
         # where nothing is needed with nothing known that counts.
         graph, found, needed = self._graph, self._found, self._is_needed
@@ -349,8 +352,10 @@ class Slice:
         counts = needed | graph.is_jump
         counts[source[leads]] = True
         marks = found.block[:, k.FLAGS] + (needed + 2 * graph.is_entry << 8)
-        rows = np.stack([graph.starts, graph.ends, graph.transfers, marks])[:, counts]
-        edges = graph.starts[np.stack([source[leads], target[leads]])]
+        transfers = np.where(graph.transfers < 0, -1, graph.transfers - origin)
+        places = graph.starts - origin, graph.ends - origin, transfers
+        rows = np.stack([*places, marks])[:, counts]
+        edges = graph.starts[np.stack([source[leads], target[leads]])] - origin
         block = found.block[counts]
         first, length = block[:, k.FIRST], block[:, k.END] - block[:, k.START]
         steps = _spans(first, np.where(graph.reaches[counts], length, 0))
@@ -358,5 +363,5 @@ class Slice:
         delays = block[(block[:, k.FLAGS] & k.DELAYS) > 0, k.DELAY]
         accesses = (found.step[k.PLACE, steps] >= 0) & (executed > 0)
         uses_frame = accesses.any() or (found.step[k.PLACE, delays] >= 0).any()
-        escapes = tuple(sorted(self._escapes.items())) if uses_frame else ()
-        return rows.tobytes(), edges.tobytes(), executed.tobytes(), escapes
+        escapes = sorted(self._escapes.items()) if uses_frame else []
+        return rows.tobytes(), edges.tobytes(), executed.tobytes(), repr(escapes).encode()

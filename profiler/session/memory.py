@@ -1,27 +1,32 @@
-"""Cached graphs of a binary, in the user's cache.
+"""Cached graphs of a binary, in the user's cache, and what its jumps and its libraries' lead to.
 
-They are a function of the program's file, of discoveries, and of simprof's code, all of which the
-name of what is kept stands for. So no result depends on what is in the cache.
+Graphs are a function of the program's file, of discoveries, and of simprof's code, all of which the
+name of what is kept stands for. What jumps lead to is one of each file, whichever program has
+loaded it. So no result depends on what is in the cache.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.profiles.cache_files import CacheFiles
 from simprof.profiler.profiles.fingerprint import fingerprint
 from simprof.profiler.recovery.code_image import build_code_image
-from simprof.profiler.recovery.kept import from_bytes, to_bytes
+from simprof.profiler.recovery.kept import answers_from_bytes, from_bytes, identity, to_bytes
 from simprof.profiler.recovery.recovery import Discoveries, Known, ProgramGraphs, recover
 from simprof.simulator.binary.program import Program
 
 if TYPE_CHECKING:
     from simprof.profiler.code.context import ProgramContexts
+    from simprof.profiler.recovery.jump_tables import Answers
 
 _SHORT = 16
 
@@ -34,6 +39,7 @@ class BinaryMemory:
         # The graphs that the file alone gives, once they are asked for ahead of any run
         self._ahead: ProgramGraphs | None = None
         self._contexts: tuple[ProgramGraphs, ProgramContexts] | None = None  # Those asked for last
+        self._jumps: dict[str, Answers] = {}  # As of `recovery.Known`
 
     def graphs(
         self, discoveries: Discoveries, program: Program | None = None
@@ -46,7 +52,7 @@ class BinaryMemory:
             return self._ahead
         if self._files is None:
             return None
-        data = self._files.read(self._name(_graphs_of(discoveries)))
+        data = self._files.read(_name(self.program, _graphs_of(discoveries)))
         if data is None:
             return None
         program = program or self.program
@@ -55,7 +61,8 @@ class BinaryMemory:
     def keep_graphs(self, recovered: ProgramGraphs, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries."""
         if self._files is not None:
-            self._files.write(self._name(_graphs_of(discoveries)), to_bytes(recovered))
+            name = _name(self.program, _graphs_of(discoveries))
+            self._files.write(name, to_bytes(recovered))
 
     def recover(
         self,
@@ -70,9 +77,28 @@ class BinaryMemory:
         """
         recovered = self.graphs(discoveries, program)
         if recovered is None:
-            recovered = recover(program or self.program, discoveries, known, told)
+            with self._known_jumps(program or self.program, known):
+                recovered = recover(program or self.program, discoveries, known, told)
             self.keep_graphs(recovered, discoveries)
         return recovered
+
+    @contextmanager
+    def _known_jumps(self, program: Program, known: Known) -> Iterator[None]:
+        """Let a recovery know what the jumps of each file lead to, and keep what it finds."""
+        from simprof.profiler.recovery.jump_tables import files_of
+
+        files = [file for file, _ in files_of(program)]
+        for file in files:
+            if file.sha256 not in self._jumps:
+                kept = self._files.read(_name(file, _jumps_of(file))) if self._files else None
+                self._jumps[file.sha256] = answers_from_bytes(kept or b"")
+            known.jumps.setdefault(file.sha256, self._jumps[file.sha256])
+        before = {each: len(answers) for each, answers in known.jumps.items()}
+        yield
+        for file in files:
+            answers = known.jumps[file.sha256]
+            if self._files is not None and len(answers) > before[file.sha256]:
+                self._files.write(_name(file, _jumps_of(file)), msgspec.msgpack.encode(answers))
 
     def recover_ahead(self, told: Callable[[int, int], None]) -> None:
         """Find what the file alone gives: processes that are forked then share it.
@@ -106,12 +132,12 @@ class BinaryMemory:
         if self._contexts is not None:  # else nobody has asked for any
             self._contexts[1].forget(routine)
 
-    def _name(self, what: str) -> str:
-        # `fingerprint` stands for simprof's code: files of another version are not found, and make
-        # room when they have not been used for long.
-        program = self.program
-        name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
-        return f"{name}.{program.sha256[:_SHORT]}.{fingerprint()}.{what}"
+
+def _name(file: Program, what: str) -> str:
+    # `fingerprint` stands for simprof's code: files of another version are not found, and make
+    # room when they have not been used for long.
+    name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(file.path).name)[:_SHORT]
+    return f"{name}.{file.sha256[:_SHORT]}.{fingerprint()}.{what}"
 
 
 def _graphs_of(discoveries: Discoveries) -> str:
@@ -119,6 +145,10 @@ def _graphs_of(discoveries: Discoveries) -> str:
     names += ("modules", "earlier") if discoveries.modules else ()
     names += ("reentries",) if discoveries.reentries else ()
     return f"graphs-{_digest([sorted(getattr(discoveries, name)) for name in names])}"
+
+
+def _jumps_of(file: Program) -> str:
+    return f"jumps-{_digest(identity(file))}"
 
 
 def _digest(value: object) -> str:

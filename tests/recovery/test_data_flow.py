@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from simprof.profiler.recovery.jump_tables import DataFlow
+from simprof.profiler.recovery.data_flow import DataFlow
 from simprof.profiler.recovery.slices import BlockGraph, frame_escapes
 from simprof.profiler.recovery.symbolic import (
     MASK64,
@@ -40,7 +40,7 @@ def reaching(
     found = explored.run()
     memory = ReadOnlyMemory([(BASE, explored.program.segments[0].data)], MASK64)
     graph, escapes = BlockGraph(found, 0), frame_escapes(found, 0)
-    flow = DataFlow(found, graph, explored.code, memory, escapes)
+    flow = DataFlow(found, graph, explored.code.address, memory, escapes)
     return flow.propagate()[explored.index(jump)]
 
 

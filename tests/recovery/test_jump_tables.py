@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from simprof.profiler.recovery import jump_tables
 from simprof.profiler.recovery.exploration import Resolution
 from simprof.profiler.recovery.jump_tables import MAX_PIECES, Answers, JumpResolver
 from simprof.simulator.binary.program import Binding, Symbol
@@ -212,20 +213,20 @@ def test_no_more_pieces_are_believed_than_any_program_has() -> None:
 
 def test_the_same_graph_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exploration starts over often; what no jump can be reached from does not count either."""
-    known: Answers = {}
+    known: dict[str, Answers] = {}
     analysed = []
-    resolve = JumpResolver._resolve
+    resolve = jump_tables._resolve
 
     def counted(*arguments: Any) -> Resolution | None:
         analysed.append(arguments)
         return resolve(*arguments)
 
-    monkeypatch.setattr(JumpResolver, "_resolve", counted)
+    monkeypatch.setattr(jump_tables, "_resolve", counted)
     answers = []
     for entries in ([], [], ["two"], ["jump"]):
         explored = Explored({"f": switch(1, "one", "two")}, entries=entries)
         resolver = JumpResolver(explored.program, explored.code, known)
         answers.append(resolver.resolve(explored.run(), 0))
-    assert answers[0] is answers[1] is answers[2]
+    assert answers[0] == answers[1] == answers[2]
     assert len(analysed) == 2
     assert answers[3] != answers[0], "the index is not bounded"

@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.profiles.cache_files import CacheFiles
+from simprof.profiler.recovery import jump_tables
 from simprof.profiler.recovery.recovery import Discoveries, ProgramGraphs, recover
 from simprof.profiler.request.request import GuestOptions, RunRequest
 from simprof.profiler.session import memory, session
@@ -22,6 +23,7 @@ from simprof.profiler.session.memory import BinaryMemory
 from simprof.profiler.session.session import run_program
 from simprof.simulator.binary import elf
 from simprof.simulator.binary.program import Program
+from tests.oracles.linked import make_sysroot
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -156,7 +158,7 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
     edges = run_program(replace(request, mode="edges"))
     plain = run_program(request)
     kinds = {entry.name.split(".")[3].partition("-")[0] for entry in files.entries()}
-    assert kinds == {"graphs"}
+    assert kinds == {"graphs", "jumps"}
     mark = tmp_path / "executed"
 
     class Touch:
@@ -172,3 +174,123 @@ def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
             assert replace(again, counts=before.counts) == before
         assert not mark.exists()
     os.close(nowhere)
+
+
+SORTS = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static int by_text(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }
+int main(int argc, char **argv)
+{
+    qsort(argv, argc, sizeof argv[0], by_text);
+    for (int i = 0; i < argc; i++)
+        printf("%s %g\\n", argv[i], strtod(argv[i], NULL));
+    return 0;
+}
+"""
+SAYS = '#include <stdio.h>\nint main(int argc, char **argv) { return printf("%d\\n", argc) < 0; }'
+THROWS = """
+#include <iostream>
+#include <vector>
+int main(int argc, char **argv)
+{
+    std::vector<int> some(argc);
+    try {
+        return some.at(100);
+    } catch (std::exception &error) {
+        std::cout << error.what() << argc << std::endl;
+    }
+    return 0;
+}
+"""
+PROGRAMS = {"sorts": (SORTS, "c"), "says": (SAYS, "c"), "throws": (THROWS, "c++")}
+
+
+class Sharing:
+    """Runs of dynamically linked programs, each of which leaves graphs in a cache."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._directory, self._monkeypatch = directory, monkeypatch
+        self.analysed = 0  # Routines whose jumps the last run has analysed
+        self.sysroot: Path | None = None
+        analyse = jump_tables._analyse
+
+        def counted(*arguments: Any) -> Any:
+            self.analysed += 1
+            return analyse(*arguments)
+
+        monkeypatch.setattr(jump_tables, "_analyse", counted)
+
+    def files(self, cache: str) -> CacheFiles:
+        return CacheFiles(self._directory / cache)
+
+    def jumps(self, cache: str) -> set[str]:
+        names = [entry.name for entry in self.files(cache).entries()]
+        return {name for name in names if ".jumps-" in name}
+
+    def run(self, program: Path, cache: str, *arguments: bytes) -> dict[str, bytes | None]:
+        """Return all graphs in the cache after a run."""
+        self._monkeypatch.setattr(session, "binaries", lambda: self.files(cache))
+        self.analysed = 0
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        guest = GuestOptions(
+            self._directory, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere,
+            sysroot=self.sysroot,
+        )  # fmt: skip
+        run_program(RunRequest(program, guest, arguments=arguments, mode="edges", remember=True))
+        os.close(nowhere)
+        files = self.files(cache)
+        names = [entry.name for entry in files.entries() if ".graphs-" in entry.name]
+        return {name: files.read(name) for name in names}
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_graphs_are_the_same_whichever_programs_have_loaded_the_libraries_before(
+    compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    runs = Sharing(tmp_path, monkeypatch)
+    programs = {
+        name: compile_c(text, width=width, language=language, static=False)
+        for name, (text, language) in PROGRAMS.items()
+    }
+    asked = [(name, arguments) for name in programs for arguments in ((), (b"2", b"1"))]
+    alone: dict[str, bytes | None] = {}
+    cost = {}
+    for number, (name, arguments) in enumerate(asked):
+        found = runs.run(programs[name], f"alone{number}", *arguments)
+        assert len(found) >= 2
+        alone |= found
+        cost[name, arguments] = runs.analysed
+    for order in (asked, asked[::-1]):
+        cache = f"together{order[0]}"
+        for number, (name, arguments) in enumerate(order):
+            found = runs.run(programs[name], cache, *arguments)
+            assert number == 0 or name == "throws" or runs.analysed < cost[name, arguments] / 2
+        assert found == alone
+
+
+@pytest.mark.toolchain
+def test_libraries_that_have_changed_are_analysed_again(
+    compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = Sharing(tmp_path, monkeypatch)
+    runs.sysroot = make_sysroot(tmp_path, "64")
+    says, sorts = (compile_c(PROGRAMS[name][0], static=False) for name in ("says", "sorts"))
+    runs.run(says, "cache")
+    first, names = runs.analysed, runs.jumps("cache")
+    assert {name.partition(".")[0] for name in names} >= {"ld-linux_so_2", "libc_so_6"}
+    runs.run(sorts, "cache")
+    assert runs.analysed < first / 2
+    for name in names:  # damaged
+        path = tmp_path / "cache" / name
+        path.write_bytes(path.read_bytes()[:-1])
+    with (runs.sysroot / "lib" / "libc.so.6").open("ab") as library:
+        library.write(b"another")
+    found = runs.run(sorts, "cache")
+    assert runs.analysed > first / 2
+    assert {name.partition(".")[0] for name in runs.jumps("cache") - names} == {"libc_so_6"}
+    alone = runs.run(sorts, "alone")
+    assert len(alone) >= 2 and alone.items() <= found.items()
