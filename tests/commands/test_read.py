@@ -49,18 +49,6 @@ def test_a_profile_is_saved_and_shown(run: Observed, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_profile_guides_tpp_and_weighs_edges(run: Observed, tmp_path: Path) -> None:
-    counters, profile = tmp_path / "simprof.out", tmp_path / "profile"
-    counters.write_bytes(run.content("qpt2"))
-    assert simprof("read", counters, "-o", profile).returncode == 0
-    program = run.observation.program.path
-    for options in (["--mode", "tpp", "--edge-profile"], ["--mode", "qpt2", "--weights"]):
-        done = simprof("run", *options, profile, program)
-        assert done.returncode == run.observation.result.status
-        assert b"simprof: " not in done.stderr
-
-
-@pytest.mark.long
 def test_several_files_add_up(run: Observed, tmp_path: Path) -> None:
     files = [tmp_path / "one", tmp_path / "two"]
     for file in files:

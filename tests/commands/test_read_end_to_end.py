@@ -105,18 +105,6 @@ def test_the_profile_guides_and_weighs(fixture_elf: Find, tmp_path: Path) -> Non
     assert simprof("read", guided, ran(guided)).returncode == 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["witness", "bits", "bytes", "block-trace"])
-def test_the_trace_is_regenerated(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
-    original, trace = fixture_elf("words"), tmp_path / "trace"
-    made = instrumented(original, tmp_path, "--mode", mode)
-    done = simprof("read", made, ran(made), "-o", trace)
-    assert (done.returncode, done.stderr) == (0, b"")
-    checked = simprof("read", "--check", trace)
-    assert (checked.returncode, checked.stderr) == (0, b"")
-    assert b"incomplete" not in checked.stdout
-
-
 @pytest.mark.parametrize("mode", first(2, ["witness", "bits", "bytes", "block-trace"]))
 def test_a_trace_takes_all_routines(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     original, made = fixture_elf("words"), tmp_path / "made"

@@ -103,38 +103,12 @@ def assert_flow_is_conserved(edges: Sequence[dict[str, Any]]) -> None:
 
 
 @pytest.mark.long
-def test_all_modes_find_the_same_edges(fixture_elf: Find) -> None:
-    profiles = [run_json("--mode", mode, fixture_elf("loops"))["edges"] for mode in MODES]
-    counts = [
-        [(edge["source"], edge["target"], edge["executions"]) for edge in profile]
-        for profile in profiles
-    ]
-    assert counts[0] == counts[1] == counts[2]
-
-
-MODES = ("pp", "qpt2", "edges")
-
-
-@pytest.mark.long
 def test_routine_selection(fixture_elf: Find) -> None:
     found = run_json("--routine", "mai?", fixture_elf("switches"))
     assert [routine["symbol"] for routine in found["routines"]] == ["main"]
     assert {edge["symbol"] for edge in found["edges"]} == {"main"}
     whole = run_json(fixture_elf("switches"))
     assert found["instructions"]["base"] == whole["instructions"]["base"]
-
-
-@pytest.mark.long
-def test_weights_from_a_profile(fixture_elf: Find, tmp_path: Path) -> None:
-    """Measured weights place the counters at least as well as guessed ones."""
-    elf, saved = fixture_elf("loops"), tmp_path / "profile"
-    guessed = run_json("--mode=qpt2", "-o", saved, elf)
-    measured = run_json("--mode=qpt2", "--weights", saved, elf)
-    assert measured["counts"]["edge_increments"] <= guessed["counts"]["edge_increments"]
-    assert measured["edges"] != []
-    assert [edge["executions"] for edge in measured["edges"]] == [
-        edge["executions"] for edge in guessed["edges"]
-    ]
 
 
 # --- budgets
@@ -363,22 +337,6 @@ def test_unreadable_program(fixture_elf: Find, tmp_path: Path) -> None:
 # --- the other commands
 
 
-@pytest.mark.parametrize("form", first(2, ["text", "dot", "graphml", "json"]))
-def test_cfg_formats(fixture_elf: Find, form: str) -> None:
-    done = simprof("cfg", "--format", form, "--routine", "main", fixture_elf("switches"))
-    assert done.returncode == 0, done.stderr.decode()
-    assert b"main" in done.stdout
-    if form == "json":
-        json.loads(done.stdout)
-
-
-@pytest.mark.parametrize("command", ["run", "cfg"])
-def test_an_unknown_routine(fixture_elf: Find, command: str) -> None:
-    done = simprof(command, "--routine", "main", "--routine", "nosuch*", fixture_elf("switches"))
-    assert done.returncode == 125
-    assert b"no routine matches 'nosuch*'" in done.stderr
-
-
 FIGURE = {
     "name": "EPP figure 1",
     "entry": "A",
@@ -406,36 +364,14 @@ def test_graph_answers_one_line_a_file(tmp_path: Path) -> None:
         }
 
 
-def test_graph_report(tmp_path: Path) -> None:
-    (tmp_path / "1.json").write_text(json.dumps(FIGURE))
-    done = simprof("explain", "--summary", tmp_path / "1.json")
-    assert done.returncode == 0, done.stderr.decode()
-    assert b"6 potential paths" in done.stdout
-    assert b"A C D E F" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("content", "phrase"),
-    first(
-        2,
-        [
-            ("", "1.json"),
-            ("[]", "1.json"),
-            ('{"name": "x"}', "1.json"),
-            (json.dumps(FIGURE | {"runs": [["A F", 1]]}), "A F"),
-        ],
-        at=2,
-    ),
-)
-def test_bad_graph_files(tmp_path: Path, content: str, phrase: str) -> None:
+def test_one_bad_graph_file_leaves_no_answer(tmp_path: Path) -> None:
     good, bad = tmp_path / "0.json", tmp_path / "1.json"
     good.write_text(json.dumps(FIGURE))
-    bad.write_text(content)
+    bad.write_text(json.dumps(FIGURE | {"runs": [["A F", 1]]}))
     done = simprof("explain", good, bad, "--json", "-")
-    assert done.returncode == 125
-    assert done.stdout == b""
-    assert done.stderr.count(b"\n") == 1
-    assert phrase in done.stderr.decode()
+    assert (done.returncode, done.stdout) == (125, b"")
+    (line,) = done.stderr.splitlines()
+    assert b"A F" in line
 
 
 def test_doctor(tmp_path: Path) -> None:

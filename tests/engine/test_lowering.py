@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 
 import numpy as np
@@ -24,7 +25,7 @@ from simprof.simulator.binary.program import MachineKind
 from tests.support.event_player import MASK
 from tests.support.figures import edge, named
 from tests.support.hash_tables import counts_of
-from tests.support.operation_lists import joined
+from tests.support.operation_lists import fuse, joined
 
 ADD, BEGIN, SEGMENT = kernels.ADD, kernels.BEGIN, kernels.SEGMENT
 CALL, RETURN, HASH = kernels.CALL, kernels.RETURN, kernels.HASH
@@ -48,7 +49,18 @@ CALL, RETURN, HASH = kernels.CALL, kernels.RETURN, kernels.HASH
 def test_neighbours_are_joined_within_one_activation(
     operations: list[Operation], fused: list[Operation]
 ) -> None:
-    assert joined(operations) == fused
+    assert joined(operations) == fused == fuse(operations)
+
+
+@pytest.mark.seeds(range(300))
+def test_operations_are_joined_as_the_oracle_joins_them(seed: int) -> None:
+    rng = random.Random(seed)
+    kinds = (BEGIN, ADD, SEGMENT, HASH, CALL, RETURN, kernels.WINDOW, kernels.ADD_WINDOW)
+    operations = [
+        (rng.choice(kinds), rng.choice((0, 0, 3, 8)), rng.choice((0, 0, 5, 16)))
+        for _ in range(rng.randrange(9))
+    ]
+    assert joined(operations) == fuse(operations)
 
 
 def plan_of(

@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.request.errors import ProfileMismatchError
-from simprof.profiler.rewriting.elsewhere.counter_file import merged
 from simprof.profiler.rewriting.elsewhere.reading import read_profile
 from simprof.profiler.rewriting.elsewhere.recipe import chosen
 from simprof.profiler.trace.format import read_discoveries
@@ -118,15 +117,6 @@ def test_return_addresses_of_copies(leaving: Observed) -> None:
     assert read == read_profile(leaving.file("qpt2"))
     with pytest.raises(UsageError, match=r"behind none of its calls \(0x70000000\)"):
         read_profile(leaving.file("qpt2", frames=moved))
-
-
-def test_several_runs_add_up(words: Observed) -> None:
-    one, two = words.file("naive"), merged([words.file("naive"), words.file("naive")])
-    single, double = read_profile(one), read_profile(two)
-    assert (double.runs, double.base) == (2, 2 * single.base)
-    assert [e.count for r in double.routines for e in r.edge_counts] == [
-        2 * e.count for r in single.routines for e in r.edge_counts
-    ]
 
 
 # What is refused

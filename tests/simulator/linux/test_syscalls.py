@@ -43,31 +43,6 @@ def test_read_and_write(kernel: Kernel) -> None:
     assert kernel.guest.read(DATA, 9) == b"line two\n"
 
 
-def test_files(kernel: Kernel, tmp_path: Path) -> None:
-    flags = sparc.O_CREAT | sparc.O_EXCL | 2
-    fd = kernel.value("open", b"new", flags, 0o666)
-    assert fd == 3
-    kernel.fails("EEXIST", "open", b"new", flags, 0o666)
-    vectors = struct.pack(f">4{kernel.word}", kernel.put(b"hello "), 6, kernel.put(b"world"), 5)
-    assert kernel.value("writev", fd, kernel.put(vectors), 2) == 11
-    assert (tmp_path / "new").read_bytes() == b"hello world"
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o644
-    offset = (6,) if kernel.guest.is64 else (0, 6)
-    assert kernel.value("pread64", fd, DATA, 100, *offset) == 5
-    assert kernel.guest.read(DATA, 5) == b"world"
-    assert kernel.value("lseek", fd, -5, 2) == 6
-    assert kernel.value("_llseek", fd, 0, 2, DATA, 0) == 0
-    assert kernel.unpack(">q") == (2,)
-    kernel.fails("EINVAL", "lseek", fd, -5, 0)
-    assert kernel.value("ftruncate", fd, 4) == 0
-    assert kernel.value("fstat64", fd, DATA) == 0
-    assert kernel.unpack(">q", DATA + 48) == (4,)
-    assert kernel.value("close", fd) == 0
-    kernel.fails("EBADF", "close", fd)
-    kernel.fails("ENOENT", "open", b"missing", 0)
-    kernel.fails("EROFS", "open", b"/nowhere", sparc.O_CREAT | 1)
-
-
 def test_stat_structures(kernel: Kernel, tmp_path: Path) -> None:
     """Field offsets of asm/stat.h."""
     (tmp_path / "f").write_bytes(bytes(5000))
@@ -141,19 +116,6 @@ def test_pipes(kernel: Kernel) -> None:
     kernel.value("close", reader)
     kernel.fails("EPIPE", "write", writer, b"x", 1)
     assert kernel.guest.raised == [13]
-
-
-def test_descriptors(kernel: Kernel) -> None:
-    assert kernel.value("dup", 1) == 3
-    assert kernel.value("dup2", 1, 9) == 9
-    kernel.fails("EINVAL", "dup3", 1, 1, 0)
-    assert kernel.value("dup3", 1, 10, sparc.O_CLOEXEC) == 10
-    assert [kernel.value("fcntl", fd, 1) for fd in (9, 10)] == [0, 1]
-    assert kernel.value("fcntl", 1, 0, 20) == 20
-    kernel.fails("EBADF", "dup2", 1, 5000)
-    kernel.fails("ENOTTY", "ioctl", 1, 0x40245408, DATA)  # TCGETS
-    assert kernel.value("write", 20, b"x", 1) == 1
-    assert bytes(kernel.output) == b"x"
 
 
 def test_poll_and_select(kernel: Kernel) -> None:
