@@ -207,6 +207,8 @@ def _converted(kind: type, value: object) -> OptionValue:
         raise TypeError
     if kind is int and isinstance(value, float):
         raise TypeError
+    if not issubclass(kind, int | float) and not isinstance(value, str):
+        raise TypeError
     converted: OptionValue = kind(value)
     return converted
 
