@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = results.rows
     print("Engine\n\n" + engine_table(rows).text())
     print("Whole commands\n\n" + detail_table(rows).text())
-    print("Limits\n\n" + limit_table(tuple(verdicts(rows, programs.names()))).text())
+    print("Limits\n\n" + limit_table(tuple(verdicts(rows))).text())
     return 0
 
 

@@ -31,11 +31,13 @@ QEMU_BLOCKS = "qemu-blocks"
 PEERS = {QEMU_BLOCKS: "blocks", QEMU: "edges"}
 """qemu-user with the plugin, and what that counts."""
 NUMBA = "import-numba"
+ALL_MODES = "compare-all"
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "run-edges": ("run", "--mode=edges"),
     "run-pp": ("run", "--mode=pp"),
     "run-tpp": ("run", "--mode=tpp"),
     "compare": ("compare", f"--mode={','.join(COMPARED)}"),
+    ALL_MODES: ("compare",),
 }
 """Words of simprof's command line."""
 CONFIGURATIONS = (NUMBA, *PEERS, *COMMANDS)
@@ -222,5 +224,8 @@ def warm_up(timeout: float) -> None:
 
 
 def configurations_of(program: Program) -> tuple[str, ...]:
-    """Return what is measured of a program; importing numba only beside the smallest."""
-    return CONFIGURATIONS if program.name == programs.names()[0] else CONFIGURATIONS[1:]
+    """Return what is measured of a program."""
+    # Importing numba only beside the smallest, and all modes only on the largest
+    left = {NUMBA} if program.name != programs.names()[0] else set()
+    left |= {ALL_MODES} if program.name != programs.LARGEST else set()
+    return tuple(each for each in CONFIGURATIONS if each not in left)

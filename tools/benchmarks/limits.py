@@ -10,38 +10,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tools.benchmarks import recovery
-from tools.benchmarks.commands import NUMBA, QEMU
+from tools.benchmarks.commands import ALL_MODES
+from tools.benchmarks.commands import COMMANDS as WORDS
 from tools.benchmarks.growth import per_event
+from tools.benchmarks.programs import LARGEST
 from tools.benchmarks.rows import Row, State, find
 
+STATES: tuple[State, State] = ("cold", "warm")
 ENGINE = {
     "edges": {"sieve": 1.35, "bench": 1.15, "calls": 1.4},
     "pp": {"sieve": 1.5, "bench": 1.3, "calls": 1.5},
-    "compare": {"sieve": 2.2, "bench": 2.2, "calls": 1.9},
 }
 """Processor time of the emulated run, in units of the bare engine's."""
-HELLO_WARM = 1.7
-"""`run` of the smallest program, warm, in units of importing numba."""
-RUN = {"cold": (3.0, 2.0), "warm": (2.0, 1.0)}
-"""`run`: so many times qemu-user that counts edges with the plugin, and so many seconds."""
-LARGEST = "cppcheck"
-RUN_LARGEST = (15.0, 0.8e9)
-"""Seconds and bytes of the largest program, cold."""
-COMPARE_LARGEST = 1.0e9
-"""Bytes of `compare` of the largest program, cold."""
-COMMANDS: tuple[tuple[str, str, State, float], ...] = (
-    ("hello", "run-pp", "warm", 0.25),
-    ("cppcheck", "run-pp", "cold", 6.0),
-    ("cppcheck", "run-pp", "warm", 3.0),
-    ("cppcheck", "run-tpp", "warm", 5.0),
-    ("cppcheck", "run-edges", "warm", 2.0),
-    ("cppcheck", "compare", "cold", 25.0),
-    ("cppcheck", "compare", "warm", 18.0),
-    ("duktape", "run-pp", "warm", 1.1),
-    ("duktape", "run-tpp", "warm", 1.3),
-    ("lapack", "compare", "cold", 9.0),
+COMMANDS: tuple[tuple[str, str, float, float], ...] = (
+    ("cppcheck", "run-edges", 4.3, 1.5),
+    ("cppcheck", "run-pp", 5.5, 3.0),
+    ("cppcheck", "run-tpp", 8.0, 5.3),
+    ("cppcheck", ALL_MODES, 43.0, 40.0),
+    ("duktape", "run-edges", 1.8, 0.9),
+    ("duktape", "run-pp", 2.2, 1.3),
+    ("duktape", "run-tpp", 2.5, 1.6),
+    ("dash", "run-pp", 1.5, 0.95),
+    ("hello", "run-edges", 0.6, 0.22),
+    ("hello", "run-pp", 0.65, 0.25),
 )
-"""Processor seconds of whole commands."""
+"""Processor seconds of whole commands, cold and warm."""
+COMPARE_LARGEST = 1.0e9
+"""Bytes of `compare` of the largest program under all modes, cold."""
 EVENT = 5e-6
 """Seconds of one longjmp, of one exception, with everything that it executes."""
 RECOVERY = 4e6
@@ -76,21 +71,9 @@ class Verdict:
         return self.measured >= self.limit if self.at_least else self.measured <= self.limit
 
 
-def verdicts(rows: Sequence[Row], programs: Sequence[str]) -> Iterator[Verdict]:
-    """Yield all limits, in the order of the list above.
-
-    Parameters
-    ----------
-    programs
-        The real programs, the first one being the smallest.
-    """
+def verdicts(rows: Sequence[Row]) -> Iterator[Verdict]:
+    """Yield all limits, in the order of the list above."""
     yield from _engine(rows)
-    hello, numba = find(rows, "command", programs[0], "run-edges", "warm"), _numba(rows)
-    ratio = hello.wall / numba.wall if hello and numba else None
-    yield Verdict(f"`run`, warm, {programs[0]}, beside numba", ratio, HELLO_WARM, "x import")
-    for state in ("cold", "warm"):
-        for name in programs:
-            yield from _runs(rows, name, state)
     yield from _commands(rows)
     for name in ("jumps", "throws"):
         event = per_event(rows, name, "run-edges")
@@ -111,32 +94,14 @@ def _engine(rows: Sequence[Row]) -> Iterator[Verdict]:
             yield Verdict(f"engine, {configuration}, {program}", ratio, limit, "x bare")
 
 
-def _numba(rows: Sequence[Row]) -> Row | None:
-    return find(rows, "command", "python", NUMBA)
-
-
-def _runs(rows: Sequence[Row], name: str, state: State) -> Iterator[Verdict]:
-    """Yield the limits of `run` on one program."""
-    found = find(rows, "command", name, "run-edges", state)
-    what, wall = f"`run`, {state}, {name}", found.wall if found else None
-    if state == "cold" and name == LARGEST:
-        seconds, memory = RUN_LARGEST
-        yield Verdict(what, wall, seconds, "s")
-        yield Verdict(f"{what}, memory", found.peak / 1e9 if found else None, memory / 1e9, "GB")
-        return
-    times, seconds = RUN[state]
-    qemu = find(rows, "command", name, QEMU)
-    if qemu is not None:
-        yield Verdict(what, wall, times * qemu.wall + seconds, "s")
-
-
 def _commands(rows: Sequence[Row]) -> Iterator[Verdict]:
     """Yield the limits of processor time of whole commands, and of the memory of the largest."""
-    for program, configuration, state, limit in COMMANDS:
-        found = find(rows, "command", program, configuration, state)
-        words = configuration.replace("run-", "run --mode=")
-        what = f"`{words}`, {state}, {program}, processor time"
-        yield Verdict(what, found.cpu if found else None, limit, "s")
-    found = find(rows, "command", LARGEST, "compare", "cold")
+    for program, configuration, *limits in COMMANDS:
+        words = " ".join(WORDS[configuration])
+        for state, limit in zip(STATES, limits, strict=True):
+            found = find(rows, "command", program, configuration, state)
+            what = f"`{words}`, {state}, {program}"
+            yield Verdict(what, found.cpu if found else None, limit, "s")
+    found = find(rows, "command", LARGEST, ALL_MODES, "cold")
     peak = found.peak / 1e9 if found else None
     yield Verdict(f"`compare`, cold, {LARGEST}, memory", peak, COMPARE_LARGEST / 1e9, "GB")

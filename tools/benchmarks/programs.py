@@ -20,6 +20,7 @@ from tools.benchmarks.rows import ROOT
 SUITE = "real"
 NARROW = ("bc",)
 """The programs that are measured as 32-bit ones; all others have 64 bits."""
+LARGEST = "cppcheck"
 EVENTS = ("jumps", "throws")
 """The programs that only tell the cost of one longjmp, of one exception."""
 EMULATORS: Mapping[Width, str] = {64: "qemu-sparc64", 32: "qemu-sparc32plus"}

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.benchmarks.commands import COMMANDS, NUMBA, PEERS, QEMU
+from tools.benchmarks.commands import ALL_MODES, COMMANDS, NUMBA, PEERS, QEMU
 from tools.benchmarks.growth import EVENT_CONFIGURATIONS, per_event
 from tools.benchmarks.limits import Verdict
 from tools.benchmarks.rows import Part, Row, find
 
 SEPARATOR = "-"
 """What stands where nothing was measured."""
+SHOWN = tuple(each for each in COMMANDS if each != ALL_MODES)
+"""What is measured of all programs."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,10 @@ def command_table(rows: Sequence[Row], programs: Sequence[str], state: str) -> T
                 name,
                 cell(qemu, lambda row: f"{row.instructions / 1e6:,.0f}"),
                 *(cell(last(rows, "command", name, each), times) for each in PEERS),
-                *(cell(last(rows, "command", name, each, state), times) for each in COMMANDS),
+                *(cell(last(rows, "command", name, each, state), times) for each in SHOWN),
             )
         )
-    commands = tuple(_command_title(each) for each in COMMANDS)
+    commands = tuple(_command_title(each) for each in SHOWN)
     titles = ("program", "M instructions", *map(_peer_title, PEERS), *commands)
     return Table(titles, tuple(lines))
 
@@ -112,10 +114,10 @@ def memory_table(rows: Sequence[Row], programs: Sequence[str]) -> Table:
     """Return the memory of whole commands, a line a program; cold, in megabytes."""
     lines = []
     for name in programs:
-        taken = (last(rows, "command", name, each, "cold") for each in COMMANDS)
+        taken = (last(rows, "command", name, each, "cold") for each in SHOWN)
         cells = [cell(row, lambda row: number(row.peak / 1e6)) for row in taken]
         lines.append((name, *cells))
-    titles = [_command_title(each).removesuffix(", s") for each in COMMANDS]
+    titles = [_command_title(each).removesuffix(", s") for each in SHOWN]
     return Table(("program", *titles), tuple(lines))
 
 
