@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from simprof.profiler.experiments.reports.tables import render_markdown_table
 from simprof.profiler.experiments.tables.claims import Rule, judge
-from simprof.profiler.experiments.tables.conditions import Condition, at_most
+from simprof.profiler.experiments.tables.conditions import Bound, Condition, Relation
 from simprof.profiler.experiments.tables.results import tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, TableReport, View
 from simprof.profiler.experiments.tables.table import (
@@ -114,7 +114,7 @@ def test_a_page_shows_what_the_report_that_was_measured_shows(
         program_row("c", "INT", math.inf),
         program_row("d", "FP", None, -(10**15)),
         TableRow(("e", None, None), "failed", "FP", "it crashed"),
-        claims=(judge("It is little.", Condition("x", 2.5, at_most(2.0))),),
+        claims=(judge("It is little.", Condition("x", 2.5, Bound(Relation.AT_MOST, 2.0))),),
         likeness=(Likeness("x", "X %", 6, -0.25, "no more than chance"),),
     )
     table = replace(table, name="epp1", published=published("epp1"))

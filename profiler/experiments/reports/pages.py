@@ -15,9 +15,9 @@ from typing import Any
 from msgspec import Struct
 
 from simprof.profiler.experiments.cells.cells import CellResult
-from simprof.profiler.experiments.reports.tables import cells, shown
+from simprof.profiler.experiments.reports.tables import cells, in_words, shown
 from simprof.profiler.experiments.suites.suite import Benchmark, Suite
-from simprof.profiler.experiments.tables.averages import PAPER_COLUMN, in_words
+from simprof.profiler.experiments.tables.averages import PAPER_COLUMN
 from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
     Bars,

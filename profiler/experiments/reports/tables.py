@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simprof.profiler.experiments.tables.averages import in_words
 from simprof.profiler.experiments.tables.conditions import Condition
 from simprof.profiler.experiments.tables.spec import TableReport
 from simprof.profiler.experiments.tables.table import (
     Claim,
     Form,
+    Likeness,
     ReportTable,
     TableColumn,
     TableRow,
@@ -57,6 +57,21 @@ def cells(columns: Sequence[TableColumn], row: TableRow) -> tuple[str, ...]:
         return (str(row.values[0]), f"failed: {row.error}", *[""] * (len(columns) - 2))
     return tuple(
         shown(value, column.form) for value, column in zip(row.values, columns, strict=True)
+    )
+
+
+def in_words(found: Sequence[Likeness]) -> str:
+    """Return what the likenesses of a table say; "" where there are none."""
+    if not found:
+        return ""
+    parts = (
+        f"{each.title} {'-' if each.correlation is None else f'{each.correlation:.2f}'} "
+        f"of {each.count} ({each.words})"
+        for each in found
+    )
+    return (
+        "Order of rows against their originals' in the paper, Spearman's rank correlation "
+        f"(1: the same order, 0: none, -1: the opposite): {'; '.join(parts)}."
     )
 
 
@@ -238,9 +253,11 @@ def _json_claim(claim: Claim) -> dict[str, Any]:
 
 def _json_condition(condition: Condition) -> dict[str, Any]:
     bound = condition.bound
-    relation, least, most = bound.relation.value, None, None
+    relation: str = bound.relation.value
+    least: float | None = None
+    most: float | None = None
     if condition.between is not None:
-        relation, least, most = "within", condition.between.low, condition.between.high
+        relation, (least, most) = "within", condition.between
     elif bound.relation.wants_more:
         least = bound.value
     else:
@@ -251,7 +268,7 @@ def _json_condition(condition: Condition) -> dict[str, Any]:
         "relation": relation,
         "least": _finite(least),
         "most": _finite(most),
-        "unit": bound.unit.strip(),
+        "unit": condition.unit.strip(),
         "against": condition.against,
         "whose": condition.whose.name.lower(),
         "holds": condition.holds,

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import StatisticsError, correlation, fmean, geometric_mean
 
 from msgspec.structs import replace
@@ -22,20 +22,21 @@ from simprof.profiler.experiments.tables.table import (
     AVERAGE_NAMES,
     EXECUTED,
     FEWEST,
+    GROUPS,
+    ROUTINE,
     Form,
     Likeness,
     ReportTable,
     TableColumn,
     TableRow,
     Value,
-    as_float,
+    as_number,
     once,
     program_key,
 )
 
 PAPER_COLUMN = ":paper"  # Ends the keys of columns with the paper's numbers
 GEOMETRIC = "geometric mean"
-ROUTINE = "routine"  # Key of the column that tells rows of one program apart
 
 # -- averages -------------------------------------------------------------------------------------
 
@@ -46,14 +47,11 @@ def with_averages(columns: Sequence[TableColumn], rows: Sequence[TableRow]) -> t
     A group of one program or none has no average of its own.
     """
     made: list[TableRow] = []
-    groups = ("INT", "FP")
-    for group, name in zip(groups, AVERAGE_NAMES, strict=False):
+    for group, name in zip(GROUPS, AVERAGE_NAMES, strict=False):
         members = [row for row in rows if row.group == group]
-        made.extend(members)
-        made.extend(_averages(name, group, columns, members))
-    made.extend(row for row in rows if row.group not in groups)
-    made.extend(_averages(AVERAGE_NAMES[-1], "", columns, rows))
-    return tuple(made)
+        made += [*members, *_averages(name, group, columns, members)]
+    made += (row for row in rows if row.group not in GROUPS)
+    return (*made, *_averages(AVERAGE_NAMES[-1], "", columns, rows))
 
 
 def _averages(
@@ -63,11 +61,13 @@ def _averages(
     if len(members) < 2:
         return
     averaged = [
-        position
-        for position, column in enumerate(columns)
-        if column.numeric and column.average and any(_has(row, position) for row in members)
+        at
+        for at, column in enumerate(columns)
+        if column.numeric
+        and column.average
+        and any(_number(row, at) is not None for row in members)
     ]
-    complete = [row for row in members if all(_has(row, position) for position in averaged)]
+    complete = [row for row in members if None not in (_number(row, at) for at in averaged)]
     yield from _means(name, group, columns, averaged, members)
     if 1 < len(complete) < len(members):
         count = len({row.program for row in complete})
@@ -81,42 +81,29 @@ def _means(
     averaged: Sequence[int],  # Positions of columns with averages
     rows: Sequence[TableRow],
 ) -> Iterator[TableRow]:
-    full = [position for position in averaged if all(_has(row, position) for row in rows)]
-    quotients = [
-        position
-        for position in full
-        if (columns[position].quotient or columns[position].form is Form.RATIO)
-        and all(_number(row, position) > 0 for row in rows)
-    ]
-    yield _mean(name, group, columns, full, rows, fmean)
-    if quotients:
-        named = name.replace(AVERAGE_NAMES[-1], GEOMETRIC)
-        yield _mean(named, group, columns, quotients, rows, geometric_mean)
+    """Yield the row of means, and that of geometric means of quotients."""
+    found = {
+        at: [(row.program, made) for row in rows if (made := _number(row, at)) is not None]
+        for at in averaged
+    }
+    full = {at: numbers for at, numbers in found.items() if len(numbers) == len(rows)}
+    quotients = {
+        at: numbers
+        for at, numbers in full.items()
+        if (columns[at].quotient or columns[at].form is Form.RATIO)
+        and all(each > 0 for _, each in numbers)
+    }
+    named = name.replace(AVERAGE_NAMES[-1], GEOMETRIC)
+    for title, of, statistic in ((name, full, fmean), (named, quotients, geometric_mean)):
+        if of or title == name:
+            means = (statistic(once(of[at])) if at in of else None for at in range(1, len(columns)))
+            yield TableRow((title, *means), "average", group)
 
 
-def _mean(
-    name: str,
-    group: str,
-    columns: Sequence[TableColumn],
-    positions: Sequence[int],
-    rows: Sequence[TableRow],
-    statistic: Callable[[list[float]], float],
-) -> TableRow:
-    values: list[Value] = [None] * len(columns)
-    values[0] = name
-    for position in positions:
-        values[position] = statistic(once((row.program, _number(row, position)) for row in rows))
-    return TableRow(tuple(values), "average", group)
-
-
-def _has(row: TableRow, position: int) -> bool:
-    value = row.values[position]
-    return isinstance(value, int | float) and math.isfinite(as_float(value))
-
-
-def _number(row: TableRow, position: int) -> float:
-    value = row.values[position]
-    return as_float(value) if isinstance(value, int | float) else math.nan
+def _number(row: TableRow, position: int) -> float | None:
+    """Return a row's number in a column; None where it has none, or one that is infinite."""
+    found = as_number(row.values[position])
+    return found if found is not None and math.isfinite(found) else None
 
 
 # -- the paper's numbers --------------------------------------------------------------------------
@@ -133,55 +120,42 @@ def beside(table: ReportTable, matches: Mapping[str, Sequence[str]]) -> ReportTa
     Table
         `table` itself where the paper has no program that one of ours stands in for.
     """
-    published = table.published
-    if published is None or not table.compared:
+    theirs = table.published
+    if theirs is None or not table.compared:
         return table
-    rows = {
-        (program_key(str(row.values[0])), _routine(published, row)): row for row in published.rows
-    }
+    known = {(program_key(str(row.values[0])), _routine(theirs, row)): row for row in theirs.rows}
     partners: list[TableRow | None] = []
     for row in table.rows:
         names = matches.get(str(row.values[0]), ())
         candidates = ((program_key(each), _routine(table, row)) for each in names)
-        partners.append(next((rows[each] for each in candidates if each in rows), None))
+        partners.append(next((known[each] for each in candidates if each in known), None))
     if not any(partners):
         return table
-    return _merged(table, published, partners)
+    keys = {column.key for column in table.columns}
+    columns: list[TableColumn] = []
+    places: list[tuple[bool, int]] = []  # Whether a value is ours, and where it is
+    for position, column in enumerate(table.columns):
+        columns.append(column)
+        places.append((True, position))
+        key = column.key.removesuffix(EXECUTED)
+        # The paper's is behind what was executed.
+        if key in table.compared and not (column.key == key and f"{key}{EXECUTED}" in keys):
+            named = f"{key}{PAPER_COLUMN}", "(paper)"
+            columns.append(TableColumn(*named, column.form, column.average, column.quotient))
+            places.append((False, theirs.index(key)))
+    rows = [
+        replace(row, values=tuple(_placed(row if ours else partner, at) for ours, at in places))
+        for row, partner in zip(table.rows, partners, strict=True)
+    ]
+    return replace(table, columns=tuple(columns), rows=tuple(rows))
 
 
 def _routine(table: ReportTable, row: TableRow) -> str:
     return str(table.by_key(row).get(ROUTINE, ""))
 
 
-def _merged(
-    table: ReportTable, published: ReportTable, partners: Sequence[TableRow | None]
-) -> ReportTable:
-    columns: list[TableColumn] = []
-    values: list[list[Value]] = [[] for _ in table.rows]
-    keys = {column.key for column in table.columns}
-    for position, column in enumerate(table.columns):
-        columns.append(column)
-        for made, row in zip(values, table.rows, strict=True):
-            made.append(row.values[position])
-        key = column.key.removesuffix(EXECUTED)
-        if key not in table.compared or (column.key == key and f"{key}{EXECUTED}" in keys):
-            continue  # the paper's is behind what was executed
-        theirs = published.index(key)
-        columns.append(
-            TableColumn(
-                f"{key}{PAPER_COLUMN}",
-                "(paper)",
-                column.form,
-                average=column.average,
-                quotient=column.quotient,
-            )
-        )
-        for made, partner in zip(values, partners, strict=True):
-            made.append(None if partner is None else partner.values[theirs])
-    rows = tuple(
-        replace(row, values=tuple(made)) for row, made in zip(table.rows, values, strict=True)
-    )
-    return replace(table, columns=tuple(columns), rows=rows)
+def _placed(row: TableRow | None, position: int) -> Value:
+    return None if row is None else row.values[position]
 
 
 # -- likeness -------------------------------------------------------------------------------------
@@ -193,25 +167,21 @@ def likeness(table: ReportTable) -> tuple[Likeness, ...]:
     """Return how alike the order of programs is to the paper's, by column."""
     titles = {column.key: column.title for column in table.columns}
     found = []
-    for column in table.columns:
-        if not column.key.endswith(PAPER_COLUMN):
-            continue
-        key = column.key.removesuffix(PAPER_COLUMN)
-        ours, theirs = table.index(key), table.index(column.key)
+    for paper in (key for key in titles if key.endswith(PAPER_COLUMN)):
+        key = paper.removesuffix(PAPER_COLUMN)
+        ours, theirs = table.index(key), table.index(paper)
         both = [
-            (f"{row.program} {_routine(table, row)}", _number(row, ours), _number(row, theirs))
+            (f"{row.program} {_routine(table, row)}", one, two)
             for row in table.judged
-            if _has(row, ours) and _has(row, theirs)
+            if (one := _number(row, ours)) is not None and (two := _number(row, theirs)) is not None
         ]
-        pairs = list(
-            zip(
-                once((name, one) for name, one, _ in both),
-                once((name, two) for name, _, two in both),
-                strict=True,
-            )
+        sides = (
+            once((name, one) for name, one, _ in both),
+            once((name, two) for name, _, two in both),
         )
-        value = spearman(pairs)
-        found.append(Likeness(key, titles[key], len(pairs), value, _words(value, len(pairs))))
+        value = spearman(list(zip(*sides, strict=True)))
+        count = len(sides[0])
+        found.append(Likeness(key, titles[key], count, value, _words(value, count)))
     return tuple(found)
 
 
@@ -244,18 +214,3 @@ def _words(value: float | None, count: int) -> str:
     if value < 0:
         return "the opposite order"
     return "much alike" if value >= MUCH else "alike in part"
-
-
-def in_words(found: Sequence[Likeness]) -> str:
-    """Return what the likenesses of a table say; "" where there are none."""
-    if not found:
-        return ""
-    parts = (
-        f"{each.title} {'-' if each.correlation is None else f'{each.correlation:.2f}'} "
-        f"of {each.count} ({each.words})"
-        for each in found
-    )
-    return (
-        "Order of rows against their originals' in the paper, Spearman's rank correlation "
-        f"(1: the same order, 0: none, -1: the opposite): {'; '.join(parts)}."
-    )

@@ -40,7 +40,6 @@ from typing import Any
 from msgspec import Struct
 
 from simprof.profiler.experiments.tables.conditions import (
-    Between,
     Bound,
     Condition,
     Member,
@@ -48,20 +47,23 @@ from simprof.profiler.experiments.tables.conditions import (
     Whose,
     apart,
     count_of,
+    deciding,
     extremes,
     member,
     number,
 )
-from simprof.profiler.experiments.tables.expressions import evaluate, names, parsed, spelled
+from simprof.profiler.experiments.tables.expressions import RELATIONS, evaluate, names, parsed
 from simprof.profiler.experiments.tables.table import (
     FEWEST,
+    GROUPS,
+    ROUTINE,
     Claim,
     ReportTable,
     TableRow,
     Verdict,
-    as_float,
     once,
     published,
+    spelled,
 )
 
 NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
@@ -72,8 +74,6 @@ Requirement = Callable[[ReportTable], Condition | None]
 # Percent of hashed increments: "little" holds for EPP's compress, li, ijpeg, swim and turb3d.
 LITTLE = 2.0
 HASHED = "hashed"  # Key of the column with PP's share of hashed increments, in percent
-GROUPS = ("INT", "FP")
-ROUTINE = "routine"  # Key of the column that tells rows of one program apart
 
 
 class Rule(Struct, frozen=True):
@@ -114,7 +114,7 @@ def untestable(text: str, reason: str) -> Rule:
 
 
 def _hardly_hashed(table: ReportTable) -> str:
-    mean = table.mean(HASHED)
+    mean = statistic(table, f"mean({HASHED})")
     if mean is None or mean >= LITTLE:
         return ""
     return (
@@ -153,11 +153,10 @@ def judge(text: str, *conditions: Condition | None, absent: str = NO_PROGRAMS) -
 # -- numbers of a table ---------------------------------------------------------------------------
 
 
-def value(table: ReportTable, row: TableRow, key: str) -> float | None:
-    """Return a number of a row; a hyphen in a key may be an underscore."""
-    positions = {column.key: position for position, column in enumerate(table.columns)}
-    found = row.values[positions[spelled(key, positions)]]
-    return as_float(found) if isinstance(found, int | float) else None
+def statistic(table: ReportTable, text: str) -> float | None:
+    """Return a statistic, as `mean(pp, FP)`; None: the table has no number for it."""
+    found: float | None = _read(parsed(text), table)
+    return found
 
 
 def _of_routines(table: ReportTable) -> bool:
@@ -177,7 +176,7 @@ def _read(node: ast.expr, table: ReportTable, row: TableRow | None = None) -> An
     def name(word: str) -> Any:
         if row is None:
             raise ValueError(f"{word}: which row's?")
-        return row.group == word if word in GROUPS else value(table, row, word)
+        return row.group == word if word in GROUPS else table.number(row, word)
 
     return evaluate(node, name, partial(_called, table, row))
 
@@ -235,12 +234,6 @@ def _series(table: ReportTable, call: ast.Call) -> list[tuple[TableRow, float]]:
 
 # -- conditions -----------------------------------------------------------------------------------
 
-_RELATIONS: Mapping[type[ast.cmpop], Relation] = {
-    ast.Gt: Relation.ABOVE,
-    ast.GtE: Relation.AT_LEAST,
-    ast.Lt: Relation.BELOW,
-    ast.LtE: Relation.AT_MOST,
-}
 _REVERSED = {
     Relation.ABOVE: Relation.BELOW,
     Relation.AT_LEAST: Relation.AT_MOST,
@@ -282,7 +275,7 @@ def requirement(text: str) -> Requirement:
         return partial(_counted, node.left, second, said)
     if len(node.ops) > 1:
         return partial(_measured, second, None, (node.left, node.comparators[1]), said)
-    relation = _RELATIONS[type(node.ops[0])]
+    relation = RELATIONS[type(node.ops[0])]
     if any(_statistics(second)):
         return partial(_ordered, node.left, relation, second, said)
     return partial(_measured, node.left, relation, (second,), said)
@@ -323,20 +316,15 @@ def _measured(
     measured, numbers = _read(node, table), [_read(each, table) for each in ends]
     if measured is None or None in numbers:
         return None
-    unit, whose, function = said.unit, said.whose, _function(node)
-    limit: Bound | Between
-    if relation is None:
-        limit = Between(numbers[0], numbers[1], unit, whose)
-    else:
-        limit = Bound(relation, numbers[0], unit, whose)
-    bound, of_row = limit.at(measured), limit
+    function, alone, parts = _function(node), _function(node) in _STATISTICS, _by_row(table, node)
+    limit = of_row = partial(deciding, relation, numbers)
+    if relation is None and function == "max":
+        of_row = partial(deciding, Relation.AT_MOST, numbers[1:])
+    bound = limit(measured)
     # a bound of the least or of the greatest is one of each row
     is_each = relation is not None and function == ("min" if relation.wants_more else "max")
-    if isinstance(limit, Between) and function == "max":
-        of_row = Bound(Relation.AT_MOST, limit.high, unit, whose)
-    alone, parts = function in _STATISTICS, _by_row(table, node)
     if alone:
-        remark = extremes((x for _, x in parts), unit, bound.value if is_each else None)
+        remark = extremes((x for _, x in parts), said.unit, bound.value if is_each else None)
     else:
         made = {_words(table, each): _read(each, table) for each in _statistics(node)}
         remark = ", ".join(f"{words} {number(found)}" for words, found in made.items())
@@ -344,18 +332,20 @@ def _measured(
         said.what or _words(table, node),
         measured,
         bound,
+        said.unit,
+        said.whose,
         remark=remark,
         scope="in each" if is_each else "",
-        members=_members(table, node, parts, of_row),
+        members=_members(table, node, parts, of_row, said.unit),
         behind=None if alone else len(_complete(table, node)),
-        between=limit if isinstance(limit, Between) else None,
+        between=None if relation is not None else (numbers[0], numbers[1]),
     )
 
 
 def _complete(table: ReportTable, node: ast.expr) -> list[TableRow]:
     """Return the rows that have all the numbers of an expression."""
     kept, keys = _kept(table, _filter(next(_statistics(node)))), _keys(node)
-    return [row for row in kept if all(value(table, row, key) is not None for key in keys)]
+    return [row for row in kept if all(table.number(row, key) is not None for key in keys)]
 
 
 def _keys(node: ast.expr) -> list[str]:
@@ -382,15 +372,16 @@ def _members(
     table: ReportTable,
     node: ast.expr,
     numbers: Sequence[tuple[TableRow, float]],
-    limit: Bound | Between,
+    limit: Callable[[float], Bound],
+    unit: str,
 ) -> tuple[Member, ...]:
     """Return the rows behind a number; where it is made of several columns, with these."""
     keys = _keys(node) if len(_keys(node)) > 1 else []
     made = []
     for row, found in numbers:
-        parts = (f"{_words(table, ast.Name(k))} {number(value(table, row, k))}" for k in keys)
-        program = str(row.values[0])
-        made.append(member(_name(table, row), found, limit, ", ".join(parts), program))
+        parts = (f"{_words(table, ast.Name(k))} {number(table.number(row, k))}" for k in keys)
+        named = _name(table, row), found, limit(found), unit, ", ".join(parts)
+        made.append(member(*named, str(row.values[0])))
     return tuple(made)
 
 
@@ -405,22 +396,27 @@ def _ordered(
     one, two = _read(first, table), _read(second, table)
     if one is None or two is None:
         return None
-    unit, (left, right) = said.unit, (_by_row(table, each) for each in (first, second))
+    left, right = (_by_row(table, each) for each in (first, second))
     filters = (_filter(next(_statistics(each))) for each in (first, second))
     if len({None if each is None else ast.unparse(each) for each in filters}) == 1:
         others = {id(row): made for row, made in right}
         parts = [
-            _compared(table, row, (x, others[id(row)]), (relation,), ("", "against"), unit)
+            _compared(table, row, (x, others[id(row)]), (relation,), ("", "against"), said.unit)
             for row, x in left
             if id(row) in others
         ]
     else:
-        parts = list(_members(table, first, left, Bound(relation, two, unit)))
+        sides = [(first, left, relation, two)]
         if isinstance(first, ast.Call):  # of a mean alone rows on both sides decide
-            parts += _members(table, second, right, Bound(_REVERSED[relation], one, unit))
-    bound = Bound(relation, two, unit, said.whose)
+            sides.append((second, right, _REVERSED[relation], one))
+        parts = [
+            each
+            for node, numbers, kept, end in sides
+            for each in _members(table, node, numbers, partial(deciding, kept, [end]), said.unit)
+        ]
     what, against = said.what or _words(table, first), _words(table, second)
-    return Condition(what, one, bound, against, members=tuple(parts))
+    bound, members = Bound(relation, two), tuple(parts)
+    return Condition(what, one, bound, said.unit, said.whose, against, members=members)
 
 
 def _compared(
@@ -432,7 +428,7 @@ def _compared(
     unit: str,
 ) -> Member:
     """Return a row whose numbers are to be in an order."""
-    bounds = [Bound(relation, x) for relation, x in zip(relations, numbers[1:], strict=True)]
+    bounds = map(Bound, relations, numbers[1:])
     pairs = list(zip(bounds, numbers, strict=False))
     shown = apart(*numbers) if len(numbers) == 2 else map(number, numbers)
     text = ", ".join(f"{head} {x}{unit}".strip() for head, x in zip(heads, shown, strict=False))
@@ -446,7 +442,7 @@ def _counted(call: ast.Call, least: ast.expr, said: _Said, table: ReportTable) -
     compared = call.args[0]
     assert isinstance(compared, ast.Compare)
     sides = [compared.left, *compared.comparators]
-    relations = [_RELATIONS[type(op)] for op in compared.ops]
+    relations = [RELATIONS[type(op)] for op in compared.ops]
     fixed = len(sides) == 2 and isinstance(sides[1], ast.Constant)
     heads = [""] if fixed else [_words(table, each) for each in sides]
     found = [
@@ -455,7 +451,7 @@ def _counted(call: ast.Call, least: ast.expr, said: _Said, table: ReportTable) -
         if None not in (numbers := [_read(each, table, row) for each in sides])
     ]
     what = said.what or f"programs with {_words(table, compared)}{said.unit}"
-    return count_of(found, what, _at_least(least, len(found)), whose=said.whose)
+    return count_of(found, what, _at_least(least, len(found)), said.whose)
 
 
 def _at_least(bound: ast.expr, count: int) -> int:

@@ -11,7 +11,6 @@ import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
-from functools import partial
 
 from msgspec import Struct
 
@@ -75,11 +74,8 @@ def apart(one: float, two: float) -> tuple[str, str]:
 
 def _exact(value: float, digits: int) -> str:
     """Return a number with as many digits, or with fewer where these are all of it."""
-    for fewer in range(DIGITS, digits):
-        text = number(value, fewer)
-        if read(text) == value:
-            return text
-    return number(value, digits)
+    texts = (number(value, fewer) for fewer in range(DIGITS, digits))
+    return next((text for text in texts if read(text) == value), number(value, digits))
 
 
 def extremes(values: Iterable[float], unit: str = "", bound: float | None = None) -> str:
@@ -133,19 +129,16 @@ _COMPARED: dict[Relation, Callable[[float, float], bool]] = {
 class Whose(StrEnum):
     """Who says what a number must keep."""
 
-    PAPER = (
-        "the paper's"  # Its own number, or its words: "all", "most", more of one than of another
-    )
+    # Its own number, or its words: "all", "most", more of one than of another
+    PAPER = "the paper's"
     OURS = "our"  # What its words mean is our choice: how much "little" is
 
 
 class Bound(Struct, frozen=True):
-    """What a number must keep. `unit`: What follows the number: " %", " instructions", ""."""
+    """What a number must keep."""
 
     relation: Relation
     value: float
-    unit: str = ""
-    whose: Whose = Whose.OURS
 
     def holds(self, value: float) -> bool:
         """Whether `value` keeps it."""
@@ -155,30 +148,18 @@ class Bound(Struct, frozen=True):
         """Return how far `value` is beyond it; negative on the right side of it."""
         return self.value - value if self.relation.wants_more else value - self.value
 
-    def at(self, value: float) -> Bound:
-        """Return the bound that decides for `value`."""
-        return self
 
+def deciding(relation: Relation | None, ends: Sequence[float], value: float) -> Bound:
+    """Return the bound that decides for `value`: of a range (None) the nearer end, which is in it.
 
-class Between(Struct, frozen=True):
-    """A range that a number must lie in, its ends included."""
-
-    low: float
-    high: float
-    unit: str = ""
-    whose: Whose = Whose.OURS
-
-    def at(self, value: float) -> Bound:
-        """Return the bound that decides for `value`: the nearer end."""
-        if value - self.low < self.high - value:
-            return Bound(Relation.AT_LEAST, self.low, self.unit, self.whose)
-        return Bound(Relation.AT_MOST, self.high, self.unit, self.whose)
-
-
-above = partial(Bound, Relation.ABOVE)
-at_least = partial(Bound, Relation.AT_LEAST)
-below = partial(Bound, Relation.BELOW)
-at_most = partial(Bound, Relation.AT_MOST)
+    `ends`: The bound, or both ends of the range.
+    """
+    if relation is not None:
+        return Bound(relation, ends[0])
+    low, high = ends
+    if value - low < high - value:
+        return Bound(Relation.AT_LEAST, low)
+    return Bound(Relation.AT_MOST, high)
 
 
 class Member(Struct, frozen=True):
@@ -195,11 +176,10 @@ class Member(Struct, frozen=True):
 
 
 def member(
-    name: str, value: float, limit: Bound | Between, more: str = "", program: str = ""
+    name: str, value: float, bound: Bound, unit: str = "", more: str = "", program: str = ""
 ) -> Member:
     """Return a row's part in a condition; `more`: further numbers of it."""
-    bound = limit.at(value)
-    shown = f"{apart(value, bound.value)[0]}{bound.unit}{f' ({more})' if more else ''}"
+    shown = f"{apart(value, bound.value)[0]}{unit}{f' ({more})' if more else ''}"
     return Member(name, shown, bound.holds(value), bound.miss(value), program)
 
 
@@ -209,13 +189,16 @@ class Condition(Struct, frozen=True):
     what: str  # What was measured: "mean overhead".
     value: float
     bound: Bound
+    unit: str = ""  # What follows the numbers: " %", " instructions", "".
+    whose: Whose = Whose.OURS  # Whose the bound is
     # What the bound is, where it was measured as well: "FP". "": it is a number.
     against: str = ""
     remark: str = ""  # What else the figure says, in brackets
     scope: str = ""  # What else the rule says: "in each".
     members: tuple[Member, ...] = ()  # The rows behind the number
     behind: int | None = None  # Programs behind the number; None: those of `members`
-    between: Between | None = None  # What `bound` is the nearer end of, if it is one
+    between: tuple[float, float] | None = None  # The range that `bound` is the nearer end of
+    counts: bool = False  # Whether the number is how many members are as the claim says
 
     @property
     def programs(self) -> int:
@@ -225,27 +208,9 @@ class Condition(Struct, frozen=True):
         return len({each.program or each.name for each in self.members})
 
     @property
-    def whose(self) -> Whose:
-        """Whose the bound is."""
-        return self.bound.whose
-
-    @property
     def distance(self) -> float:
         """How far the number is from its bound, whichever side it is on."""
         return abs(self.value - self.bound.value)
-
-    @property
-    def sourced_rule(self) -> str:
-        """The rule's source, and by how much it is kept or missed."""
-        done = "kept" if self.holds else "missed"
-        far = "exactly" if self.distance == 0 else f"by {self.far}"
-        return f"{self.whose.value} bound, {done} {far}"
-
-    @property
-    def far(self) -> str:
-        """The distance, as printed."""
-        unit = " percentage points" if self.bound.unit.strip() == "%" else self.bound.unit
-        return f"{number(self.distance)}{unit}"
 
     @property
     def holds(self) -> bool:
@@ -261,9 +226,11 @@ class Condition(Struct, frozen=True):
     def figure(self) -> str:
         """What was measured."""
         value, bound = self.texts
-        text = f"{self.what} {value}{self.bound.unit}"
-        if self.against:
-            text += f", {self.against} {bound}{self.bound.unit}"
+        text = f"{self.what} {value}{self.unit}"
+        if self.counts:
+            text = f"{self.value:.0f} of {len(self.members)} {self.what}"
+        elif self.against:
+            text += f", {self.against} {bound}{self.unit}"
         return f"{text} ({self.remark})" if self.remark else text
 
     @property
@@ -272,82 +239,64 @@ class Condition(Struct, frozen=True):
         if self.against:
             return f"{self.what} {self.bound.relation.value} {self.against}"
         if self.between is not None:
-            low, high = number(self.between.low), number(self.between.high)
-            return f"from {low} to {high}{self.bound.unit}"
+            return f"from {' to '.join(map(number, self.between))}{self.unit}"
+        if self.counts:
+            everyone = self.bound.value == len(self.members)
+            return "all" if everyone else f"at least {self.bound.value:.0f}"
         scope = f" {self.scope}" if self.scope else ""
-        return f"{self.bound.relation.value} {self.texts[1]}{self.bound.unit}{scope}"
+        return f"{self.bound.relation.value} {self.texts[1]}{self.unit}{scope}"
 
     @property
     def named_rule(self) -> str:
         """The rule with what it is about, where a claim has several."""
+        if self.counts:
+            return f"{self.rule} of the {len(self.members)} {self.what}"
         return self.rule if self.against else f"{self.what} {self.rule}"
+
+    @property
+    def sourced_rule(self) -> str:
+        """The rule's source, and by how much it is kept or missed."""
+        done = "kept" if self.holds else "missed"
+        far = "exactly" if self.distance == 0 else f"by {self._far}"
+        return f"{self.whose.value} bound, {done} {far}"
+
+    @property
+    def _far(self) -> str:
+        """The distance, as printed."""
+        if self.counts:
+            return f"{self.distance:.0f} of {len(self.members)}"
+        unit = " percentage points" if self.unit.strip() == "%" else self.unit
+        return f"{number(self.distance)}{unit}"
 
     @property
     def reason(self) -> str:
         """By how much the bound is missed, and which rows are on the wrong side of it."""
-        return "; ".join(part for part in (self._distance(), deciding(self.members)) if part)
-
-    def _distance(self) -> str:
-        if self.value == self.bound.value:
-            return f"{self.what} is {self.against or 'the bound'} exactly"
-        return f"{self.what} misses {self.against or 'the bound'} by {self.far}"
-
-
-class CountCondition(Condition, frozen=True):
-    """So many rows at least must be as the claim says: `value` of all `members`."""
-
-    @property
-    def figure(self) -> str:
-        """How many are as they should be."""
-        text = f"{self.value:.0f} of {len(self.members)} {self.what}"
-        return f"{text} ({self.remark})" if self.remark else text
-
-    @property
-    def rule(self) -> str:
-        """How many must be."""
-        if self.bound.value == len(self.members):
-            return "all"
-        return f"at least {self.bound.value:.0f}"
-
-    @property
-    def named_rule(self) -> str:
-        """The rule, and of what."""
-        return f"{self.rule} of the {len(self.members)} {self.what}"
-
-    @property
-    def far(self) -> str:
-        """By how many rows it is kept or missed."""
-        return f"{self.distance:.0f} of {len(self.members)}"
-
-    def _distance(self) -> str:
-        return f"{self.bound.value - self.value:.0f} too few"
+        bound = self.against or "the bound"
+        missed = f"{self.what} misses {bound} by {self._far}"
+        if self.counts:
+            missed = f"{self.bound.value - self.value:.0f} too few"
+        elif self.value == self.bound.value:
+            missed = f"{self.what} is {bound} exactly"
+        wrong = [each for each in self.members if not each.keeps]
+        if not wrong:
+            return missed
+        furthest = "" if len(wrong) <= SHOWN_MEMBERS else ", furthest"
+        shown = sorted(wrong, key=lambda each: -each.miss)[:SHOWN_MEMBERS]
+        rows = "; ".join(map(str, shown))
+        return (
+            f"{missed}; on the wrong side are {len(wrong)} of {len(self.members)}{furthest}: {rows}"
+        )
 
 
 def count_of(
-    members: Sequence[Member],
-    what: str,
-    least: int,
-    remark: str = "",
-    whose: Whose = Whose.PAPER,
-) -> CountCondition | None:
+    members: Iterable[Member], what: str, least: int, whose: Whose = Whose.PAPER
+) -> Condition | None:
     """Require that at least `least` of some rows are as the claim says; None: there are no rows.
 
     `whose`: Who says how many, and what one of them must be.
     """
-    if not members:
+    found = tuple(members)
+    if not found:
         return None
-    kept = sum(each.keeps for each in members)
-    bound = Bound(Relation.AT_LEAST, least, whose=whose)
-    return CountCondition(what, kept, bound, remark=remark, members=tuple(members))
-
-
-def deciding(members: Iterable[Member]) -> str:
-    """Return the rows on the wrong side, those furthest from the right one first."""
-    found = list(members)
-    wrong = sorted((each for each in found if not each.keeps), key=lambda each: -each.miss)
-    if not wrong:
-        return ""
-    few = len(wrong) <= SHOWN_MEMBERS
-    start = "" if few else ", furthest"
-    shown = "; ".join(map(str, wrong[:SHOWN_MEMBERS]))
-    return f"on the wrong side are {len(wrong)} of {len(found)}{start}: {shown}"
+    kept, bound = sum(each.keeps for each in found), Bound(Relation.AT_LEAST, least)
+    return Condition(what, kept, bound, whose=whose, members=found, counts=True)

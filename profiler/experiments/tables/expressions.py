@@ -30,7 +30,14 @@ from typing import Any
 from msgspec import Struct
 
 from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
-from simprof.profiler.experiments.tables.table import Form, TableColumn, Value, ratio
+from simprof.profiler.experiments.tables.conditions import Relation
+from simprof.profiler.experiments.tables.table import (
+    Form,
+    TableColumn,
+    Value,
+    ratio,
+    spelled,
+)
 from simprof.profiler.plan.plan import CounterTable
 
 Found = Mapping[str, CellResult]  # Results of one program by the table's own name of each need
@@ -43,12 +50,11 @@ _ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Pow: operator.pow,
 }
-COMPARED: Mapping[type[ast.AST], Callable[[Any, Any], bool]] = {
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Eq: operator.eq,
+RELATIONS: Mapping[type[ast.AST], Relation] = {
+    ast.Gt: Relation.ABOVE,
+    ast.GtE: Relation.AT_LEAST,
+    ast.Lt: Relation.BELOW,
+    ast.LtE: Relation.AT_MOST,
 }
 
 
@@ -84,7 +90,7 @@ def evaluate(
                 if None in found:
                     return None
                 pairs = zip(ops, pairwise(found), strict=True)
-                return all(COMPARED[type(op)](*pair) for op, pair in pairs)
+                return all(RELATIONS[type(op)].holds(*pair) for op, pair in pairs)
             case ast.Call() if call is not None:
                 return call(part)
         raise ValueError(f"{ast.unparse(part)!r} is part of no expression")
@@ -104,11 +110,6 @@ def names(node: ast.expr) -> Iterator[str]:
     found = (each for each in ast.walk(node) if isinstance(each, ast.Name))
     at = sorted((each.col_offset, each.id) for each in found if id(each) not in called)
     yield from dict.fromkeys(word for _, word in at)
-
-
-def spelled(word: str, known: Mapping[str, Any]) -> str:
-    """Return the key that a name stands for: `heuristic_max`, and `global_` for Python's words."""
-    return word if word in known else word.rstrip("_").replace("_", "-")
 
 
 # -- results --------------------------------------------------------------------------------------

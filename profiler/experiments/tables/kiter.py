@@ -16,8 +16,6 @@ from simprof.profiler.experiments.tables.conditions import (
     Member,
     Relation,
     Whose,
-    above,
-    below,
     count_of,
     member,
     number,
@@ -70,10 +68,10 @@ def _hashing_slows(table: ReportTable) -> Claim:
     changed: list[tuple[str, float, str]] = []  # Row, its factor, its program
     others: list[tuple[str, float, str]] = []
     for row in table.judged:
-        before = claims.value(table, row, "hash1") or 0
+        before = table.number(row, "hash1") or 0
         for k in (2, 3):
-            slowdown = claims.value(table, row, f"k{k}")
-            after = claims.value(table, row, f"hash{k}") or 0
+            slowdown = table.number(row, f"k{k}")
+            after = table.number(row, f"hash{k}") or 0
             if slowdown is not None:
                 name = str(row.values[0])
                 part = (f"{name} (k = {k})", slowdown, name)
@@ -85,13 +83,14 @@ def _hashing_slows(table: ReportTable) -> Claim:
         )
     high, low = (fmean(factor for _, factor, _ in parts) for parts in (changed, others))
     what = "mean factor where more paths are hashed than for k = 1"
-    parts = [
+    bound, back = Bound(Relation.ABOVE, low), Bound(Relation.BELOW, high)
+    parts = tuple(
         member(name, factor, limit, program=program)
-        for rows, limit in ((changed, above(low)), (others, below(high)))
+        for rows, limit in ((changed, bound), (others, back))
         for name, factor, program in rows
-    ]
-    bound = Bound(Relation.ABOVE, low, whose=Whose.PAPER)
-    return claims.judge(text, Condition(what, high, bound, "elsewhere", members=tuple(parts)))
+    )
+    made = Condition(what, high, bound, "", Whose.PAPER, "elsewhere", members=parts)
+    return claims.judge(text, made)
 
 
 def _most_paths(found: Found) -> int | None:
@@ -105,12 +104,11 @@ def _gives_up(table: ReportTable) -> Condition | None:
     if theirs is None:
         return None
     gave_up = {
-        program_key(str(row.values[0])): claims.value(theirs, row, "k3") is None
-        for row in theirs.rows
+        program_key(str(row.values[0])): theirs.number(row, "k3") is None for row in theirs.rows
     }
     made = []
     for row in table.judged:
-        paths, expected = claims.value(table, row, "most3"), gave_up.get(program_key(row.program))
+        paths, expected = table.number(row, "most3"), gave_up.get(program_key(row.program))
         if paths is not None and expected is not None:
             text = f"{number(paths)} paths, where the paper's is {'above' if expected else 'below'}"
             keeps, far = (paths > PATH_LIMIT) == expected, abs(paths - PATH_LIMIT)

@@ -17,7 +17,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from simprof.profiler.experiments.suites.sources import suites_directory
 from simprof.profiler.experiments.tables.conditions import Condition, Whose
@@ -29,7 +29,9 @@ Value = int | float | str | None
 RowKind = Literal["program", "average", "failed"]
 # Of the keys of columns with what instrumented programs executed: `pp:executed` is beside `pp`.
 EXECUTED = ":executed"
+GROUPS = ("INT", "FP")
 AVERAGE_NAMES = ("INT average", "FP average", "average")
+ROUTINE = "routine"  # Key of the column that tells rows of one program apart
 
 
 class Form(StrEnum):
@@ -162,11 +164,13 @@ class ReportTable(Struct, frozen=True, omit_defaults=True):
     likeness: tuple[Likeness, ...] = ()  # Of the columns with the paper's numbers beside them
 
     def index(self, key: str) -> int:
-        """Return the position of a column; raises KeyError if there is none of that key."""
-        for position, column in enumerate(self.columns):
-            if column.key == key:
-                return position
-        raise KeyError(key)
+        """Return the position of a column (see `spelled`); raises KeyError if there is none."""
+        positions = {column.key: position for position, column in enumerate(self.columns)}
+        return positions[spelled(key, positions)]
+
+    def number(self, row: TableRow, key: str) -> float | None:
+        """Return a row's number in a column; None where it has none."""
+        return as_number(row.values[self.index(key)])
 
     @property
     def made(self) -> tuple[TableRow, ...]:
@@ -181,26 +185,6 @@ class ReportTable(Struct, frozen=True, omit_defaults=True):
     def judged(self) -> tuple[TableRow, ...]:
         """Rows of the programs that averages and verdicts are about."""
         return tuple(row for row in self.rows if row.kind == "program" and row.judged)
-
-    def values(self, key: str, group: str = "") -> list[float]:
-        """Return the numbers of a column, of judged programs only (of `group` only)."""
-        return [each for _, each in self._values(key, group)]
-
-    def mean(self, key: str, group: str = "") -> float | None:
-        """Return the arithmetic mean of a column over programs; None where there are none.
-
-        Programs that stand in for the same original count as one.
-        """
-        found = once(self._values(key, group))
-        return fmean(found) if found else None
-
-    def _values(self, key: str, group: str) -> list[tuple[str, float]]:
-        position = self.index(key)
-        return [
-            (row.program, as_float(value))
-            for row in self.judged
-            if group in ("", row.group) and isinstance(value := row.values[position], int | float)
-        ]
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
@@ -218,6 +202,16 @@ def once(numbers: Iterable[tuple[str, float]]) -> list[float]:
     for original, value in numbers:
         found.setdefault(original, []).append(value)
     return [fmean(values) for values in found.values()]
+
+
+def as_number(value: Value) -> float | None:
+    """Return the number that a value is; None: it is none."""
+    return as_float(value) if isinstance(value, int | float) else None
+
+
+def spelled(word: str, known: Mapping[str, Any]) -> str:
+    """Return the key that a name stands for: `heuristic_max`, and `global_` for Python's words."""
+    return word if word in known else word.rstrip("_").replace("_", "-")
 
 
 def as_float(value: int | float) -> float:
@@ -282,61 +276,59 @@ def _all(directory: Path) -> Mapping[str, ReportTable]:
     return MappingProxyType(found)
 
 
+class _Published(Struct, frozen=True):
+    name: str
+    source: str
+    title: str
+    columns: tuple[str, ...]
+    titles: tuple[str, ...]
+    forms: tuple[Form, ...]
+    rows: tuple[tuple[str | int | float, ...], ...]
+    notes: tuple[str, ...] = ()
+    family: str = "SPEC"
+
+
 def read_published(path: Path) -> tuple[ReportTable, ...]:
     """Read the tables of one file.
 
     Raises UsageError if it cannot be read or is not as it should be.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-        return tuple(_table(entry) for entry in data["table"])
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))["table"]
+        return tuple(map(_table, convert(entries, tuple[_Published, ...])))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError) as error:
         detail = f"missing {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{path} is not a file of published tables: {detail}") from None
 
 
-def _table(entry: Mapping[str, Any]) -> ReportTable:
-    columns = tuple(
-        TableColumn(key, title, Form(form))
-        for key, title, form in zip(entry["columns"], entry["titles"], entry["forms"], strict=True)
-    )
+def _table(entry: _Published) -> ReportTable:
+    named = zip(entry.columns, entry.titles, entry.forms, strict=True)
+    columns = [TableColumn(*each) for each in named]
+    rows = tuple(_row(columns, values) for values in entry.rows)
     shown = tuple(column for column in columns if column.key != GROUP)
-    rows = tuple(_row(columns, values) for values in entry["rows"])
-    return ReportTable(
-        str(entry["name"]),
-        str(entry["title"]),
-        str(entry["source"]),
-        "",
-        shown,
-        rows,
-        notes=tuple(entry.get("notes", ())),
-        family=str(entry.get("family", "SPEC")),
-    )
+    head = entry.name, entry.title, entry.source, "", shown, rows
+    return ReportTable(*head, notes=entry.notes, family=entry.family)
 
 
-def _row(columns: Sequence[TableColumn], values: Sequence[Value]) -> TableRow:
+def _row(columns: Sequence[TableColumn], values: Sequence[str | int | float]) -> TableRow:
     if len(values) != len(columns):
         raise ValueError(f"row {values[:1]} has {len(values)} values for {len(columns)} columns")
-    group, kept = "", []
-    for column, value in zip(columns, values, strict=True):
-        if column.key == GROUP:
-            group = str(value)
-        else:
-            kept.append(_value(column, value))
-    kind: RowKind = "average" if kept[0] in AVERAGE_NAMES else "program"
-    if kind == "average":
-        group = str(kept[0]).removesuffix("average").strip()
-    return TableRow(tuple(kept), kind, group)
+    found = {each.key: _value(each, x) for each, x in zip(columns, values, strict=True)}
+    group, kept = found.pop(GROUP, ""), tuple(found.values())
+    name = str(kept[0])
+    if name in AVERAGE_NAMES:
+        return TableRow(kept, "average", name.removesuffix("average").strip())
+    return TableRow(kept, "program", str(group))
 
 
-def _value(column: TableColumn, value: Value) -> Value:
+def _value(column: TableColumn, value: str | int | float) -> Value:
     if not column.numeric:
         return str(value)
     if value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not isinstance(value, int | float):
         raise ValueError(f"{value!r} in column {column.key} is no number")
     if column.form is Form.COUNT and not isinstance(value, int):
         raise ValueError(f"{value!r} in column {column.key} is no count")
