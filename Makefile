@@ -68,6 +68,8 @@ results: $(VENV)/.installed-dev toolchain
 	$(BIN)/python -m tools.results $(PAGES) --workers $(WORKERS)
 
 baselines: $(VENV)/.installed-dev
+	$(BIN)/simprof regress update fixtures/baselines/micro.baseline
+	$(BIN)/simprof regress update fixtures/baselines/wcet.baseline
 	$(BIN)/python tools/baselines.py
 
 kernels: $(VENV)/.installed-dev
