@@ -184,10 +184,11 @@ def program_lines(
 
     Raises BaselineError if it cannot be run.
     """
-    found = record([target], [setting.scheme() for setting in settings(names)], directory)
-    for name, reason in found.failures.items():
+    schemes = [setting.scheme() for setting in settings(names)]
+    baseline, failures = record([target], schemes, directory)
+    for name, reason in failures.items():
         raise BaselineError(f"{name}: {reason}")
-    run = found.baseline.runs[target.name]
+    run = baseline.runs[target.name]
     base = run.results["edges"].metrics["base"]
     ending = f"{run.ending['reason']} {run.ending['status']} {str(run.ending['output'])[:DIGITS]}"
     yield f"{key} ends {base} {ending}"

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from simprof import schemes
 from simprof.profiler import cli
 from simprof.profiler.experiments.regress import file as regress_file
-from simprof.profiler.experiments.regress import measure
+from simprof.profiler.experiments.regress import regress
 from simprof.profiler.experiments.regress.causes import (
     PlanChange,
     place_text,
@@ -396,11 +396,11 @@ def recorded(place: Path, *settings: Setting, **given: Any) -> Baseline:
     """Record the program in `place` to `b`, and read that."""
     model = replace(MODEL, given=replace(NO_INPUT, **given))
     targets = file_targets([place / "loops.elf"], model)
-    recording = record(targets, settings or (QPT2,), place)
-    assert not recording.failures
-    regress_file.save(recording.baseline, place / "b")
+    made, failures = record(targets, settings or (QPT2,), place)
+    assert not failures
+    regress_file.save(made, place / "b")
     loaded = regress_file.load(place / "b")
-    assert loaded == recording.baseline
+    assert loaded == made
     return loaded
 
 
@@ -557,7 +557,7 @@ def test_changed_weights_in_a_file_are_a_changed_setting(place: Path) -> None:
 def test_programs_that_cannot_run_are_errors_of_their_own(place: Path) -> None:
     shutil.copy(BIN / "v9/switches.elf", place / "switches.elf")
     targets = file_targets([place / "loops.elf", place / "switches.elf"], MODEL)
-    regress_file.save(record(targets, (QPT2,), place).baseline, place / "b")
+    regress_file.save(record(targets, (QPT2,), place)[0], place / "b")
     (place / "loops.elf").unlink()
     found = again(regress_file.load(place / "b"), place)
     assert found.status == 125
@@ -595,12 +595,12 @@ def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
         weights=profile,
     )
     setting = Setting("tpp(2.5,0)", "tpp", options)
-    facts = measure.describe(setting, tmp_path)
-    restored = measure.restore(setting.name, facts, tmp_path)
+    facts = regress.describe(setting, tmp_path)
+    restored = regress.restore(setting.name, facts, tmp_path)
     assert restored == setting
     for wrong in ({"mode": "cake"}, {"cold": "much"}, {"cake": 1}, {"path_limit": True}):
         with pytest.raises(UsageError, match="cannot be restored"):
-            measure.restore("s", {**facts, **wrong}, tmp_path)
+            regress.restore("s", {**facts, **wrong}, tmp_path)
 
 
 # --- suites

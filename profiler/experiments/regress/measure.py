@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,14 +47,11 @@ from simprof.profiler.request.request import (
     DEFAULT_MEMORY_LIMIT,
     DEFAULT_STACK_SIZE,
     ProgressCallback,
-    SchemeOptions,
     Selection,
     Setting,
     seen_file,
 )
-from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.definition import PLANNING
-from simprof.profiler.session.observation import Observation, chosen_options, scheme_options
+from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.scheme_runs import SchemeRun
 from simprof.profiler.session.session import observe
@@ -98,19 +95,16 @@ class Target(Struct, frozen=True):
     files: tuple[str, ...] = ()
 
 
-Failures = Mapping[str, str]  # Name of a run -> one line on why it could not be made
+Failures = Mapping[str, SimulatorError]  # Name of a run -> why it could not be made
 
 
-class MeasuringContext(Struct, frozen=True):
-    """What all measurements of one command share."""
-
-    settings: tuple[Setting, ...]  # In order
-    directory: Path  # The baseline's: files are recorded as they are found from there.
-    timeout: float | None = None  # Seconds for each program; None: any time.
-    progress: ProgressCallback | None = None  # Called as the programs run
-
-
-def measure(target: Target, context: MeasuringContext) -> BaselineRun:
+def measure(
+    target: Target,
+    settings: Sequence[Setting],
+    directory: Path,  # The baseline's: files are recorded as they are found from there.
+    progress: ProgressCallback | None = None,  # Called as the program runs
+    timeout: float | None = None,  # In seconds; None: any time.
+) -> BaselineRun:
     """Run a target under all settings.
 
     Raises SimulatorError if it cannot be run, takes too long, or ends otherwise than its suite
@@ -130,14 +124,14 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
             argv0=os.fsencode(options.argv0),
             exe=exe,
             max_instructions=options.max_instructions,
-            timeout=context.timeout,
+            timeout=timeout,
             memory_limit=options.memory_limit,
             stack_size=options.stack_size,
         )
         selection = Selection(options.routines, options.exclude, options.user_only)
-        request = replace(request, selection=selection, progress=context.progress)
-        facts = input_facts(target, context.directory)
-        observation = observe(request, context.settings)
+        request = replace(request, selection=selection, progress=progress)
+        facts = input_facts(target, directory)
+        observation = observe(request, settings)
         facts |= _files(target, request.guest.root, observation.opened)
         measurements = measure_all(observation, self_check=request.self_check)
         written = hashlib.sha256()
@@ -146,16 +140,16 @@ def measure(target: Target, context: MeasuringContext) -> BaselineRun:
     ending = measurements[0].ending
     if ending.reason == "interrupted":
         raise Stopped(ending.code - 128)
-    if ending.reason == "timeout" and context.timeout is not None:
+    if ending.reason == "timeout" and timeout is not None:
         raise TimeSpentError(
-            f"{target.name} was not done after {context.timeout:g} seconds: raise --timeout"
+            f"{target.name} was not done after {timeout:g} seconds: raise --timeout"
         )
     if ending.reason == "exit" and given.status not in (ANY_STATUS, ending.code):
         raise SimulatorError(f"it ended with status {ending.code}, not {given.status}")
     if ending.reason in ("signal", "fault") and given.status != ANY_STATUS:
         raise SimulatorError(f"it was ended by a {ending.reason} (status {ending.code})")
     program = observation.program
-    place = dict(target.facts) or {"file": relative(target.program, context.directory)}
+    place = dict(target.facts) or {"file": relative(target.program, directory)}
     return BaselineRun(
         program={
             "sha256": program.sha256,
@@ -371,7 +365,7 @@ def suite_targets(
             for input_name in dict.fromkeys(inputs):
                 targets.append(_suite_target(label, built, benchmark.inputs[input_name], model))
     return tuple(targets), {
-        f"{benchmark} {build}": f"it could not be built: {reason}"
+        f"{benchmark} {build}": UsageError(f"it could not be built: {reason}")
         for (benchmark, build), reason in report.failures.items()
     }
 
@@ -406,127 +400,59 @@ def recorded_targets(
 
     Suites are built again where they have to be, each once.
     """
-    targets, failures = [], dict[str, str]()
-    build = cache(partial(_build_again, runs, directory, progress, allow_commands))
+
+    @cache
+    def built_again(suite: str) -> tuple[dict[str, Target], Failures]:
+        recorded = [run.program for run in runs.values() if run.program.get("suite") == suite]
+        builds, inputs = (
+            {str(program[what]) for program in recorded} for what in ("build", "input")
+        )
+        name = str(directory / suite) if suite.endswith(".toml") else suite
+        widths = [width for width, build in BUILDS.items() if build in builds]
+        model = Target("", Path(), {})
+        found, failed = suite_targets(
+            name, widths, sorted(inputs), model, directory, progress, allow_commands=allow_commands
+        )
+        return {target.name: target for target in found}, failed
+
+    targets, failures = [], dict[str, SimulatorError]()
     for name, run in runs.items():
         program, given = run.program, run.input
         own = {each: given[each] for each in TargetOptions.__struct_fields__ if each in given}
         try:
             options = decode(TargetOptions, own, "input")
-            if "suite" not in program:
-                target = Target(
-                    name, directory / str(program["file"]), {}, _given(given, directory)
-                )
-            else:
-                suite = str(program["suite"])
-                built, failed = build(suite)
-                if name not in built:
-                    reason = failed.get(f"{program['benchmark']} {program['build']}")
-                    again = f"suite {suite} has it no more: record the baseline again"
-                    raise UsageError(reason or again)
-                target = built[name]
+            if "suite" in program:
+                found, failed = built_again(str(program["suite"]))
+                if name not in found:
+                    gone = f"suite {program['suite']} has it no more: record the baseline again"
+                    raise failed.get(f"{program['benchmark']} {program['build']}", UsageError(gone))
+                target = found[name]
                 options = replace(options, argv0=target.options.argv0, writable=False)
+            else:
+                place = directory / str(program["file"])
+                target = Target(name, place, {}, _given(given, directory))
             files = tuple(each.removeprefix(FILE) for each in given if each.startswith(FILE))
             targets.append(replace(target, options=options, files=files))
-        except (UsageError, ValueError) as error:
-            failures[name] = str(error)
+        except UsageError as error:
+            failures[name] = error
+        except ValueError as error:
+            failures[name] = UsageError(str(error))
     return tuple(targets), failures
 
 
 def _given(facts: Facts, directory: Path) -> Input:
-    """Return what a program that is of no suite was given."""
-    arguments, variables = (facts.get(name, ()) for name in ("arguments", "environment"))
+    """Return what a program that is of no suite was given; ValueError if it cannot be."""
+    texts = decode(dict[str, tuple[str, ...]], {n: facts.get(n, ()) for n in _TEXTS}, "input")
+    variables = (each.partition("=") for each in texts["environment"])
     found = (facts.get(name) for name in ("stdin_file", "root"))
     stdin, root = (None if each is None else directory / str(each) for each in found)
-    return Input(
-        "ref",
-        decode(tuple[str, ...], arguments, "arguments"),
-        stdin,
-        root,
-        tuple(
-            (name, value)
-            for each in decode(tuple[str, ...], variables, "environment")
-            for name, _, value in (each.partition("="),)
-        ),
-        status=ANY_STATUS,
-    )
+    environment = tuple((name, value) for name, _, value in variables)
+    return Input("ref", texts["arguments"], stdin, root, environment, status=ANY_STATUS)
 
 
-def _build_again(
-    runs: Mapping[str, BaselineRun],
-    directory: Path,
-    progress: ProgressCallback | None,
-    allow_commands: bool,
-    suite: str,
-) -> tuple[dict[str, Target], Failures]:
-    """Build a suite of a baseline; return its targets by name, and why others could not be made."""
-    recorded = [run.program for run in runs.values() if run.program.get("suite") == suite]
-    builds = {str(program["build"]) for program in recorded}
-    targets, failures = suite_targets(
-        str(directory / suite) if suite.endswith(".toml") else suite,
-        [width for width, build in BUILDS.items() if build in builds],
-        sorted({str(program["input"]) for program in recorded}),
-        Target("", Path(), {}),
-        directory,
-        progress,
-        allow_commands=allow_commands,
-    )
-    return {target.name: target for target in targets}, failures
+_TEXTS = ("arguments", "environment")
 
 
 def relative(path: Path, directory: Path) -> str:
     """Return a path as it is found from `directory`."""
     return os.path.relpath(path.resolve(), directory.resolve())
-
-
-# -- settings as facts -----------------------------------------------------------------------------
-
-_SHA = "_sha256"
-_SHARED = {*PLANNING, "edge_profile"}  # Options that schemes do not declare
-
-
-def describe(setting: Setting, directory: Path) -> Facts:
-    """Return a setting as facts: the options that its mode reads.
-
-    Files are told as they are found from `directory`, with their digests.
-
-    Raises UsageError if a file cannot be read.
-    """
-    scheme, options = registry.definition(setting.mode), setting.options
-    guiding = ("edge_profile",) if scheme.guided else ()
-    own = (option.name for option in scheme.options.declared)
-    values, facts = scheme_options(options), dict[str, Fact](mode=setting.mode)
-    for name in (*scheme.reads, *guiding, *own):
-        facts[name] = values[name]
-        file = getattr(options, name, None)
-        if isinstance(file, Path):
-            facts[name] = f"{FILE}{relative(file, directory)}"
-            facts[name + _SHA] = given_file_sha256(file)
-    return facts
-
-
-def restore(name: str, facts: Facts, directory: Path) -> Setting:
-    """Return the setting that `describe` described.
-
-    Raises UsageError if this simprof knows no such mode or option, or a file that it names is not
-    there.
-    """
-    try:
-        mode = str(facts["mode"])
-        if mode not in registry.modes():
-            raise ValueError(f"{mode!r} is not a valid Mode")
-        known = {*_SHARED, *(option.name for option in registry.options())}
-        fields = {each: facts[each] for each in facts if each != "mode" and not each.endswith(_SHA)}
-        if unknown := fields.keys() - known:
-            raise ValueError(f"there is no option {min(unknown)}")
-        for each in ("weights", "edge_profile"):
-            if str(fields.get(each)).startswith(FILE):
-                fields[each] = str(directory / str(fields[each]).removeprefix(FILE))
-        defaults = scheme_options(SchemeOptions())
-        return Setting(
-            name, mode, chosen_options({each: defaults[each] for each in _SHARED} | fields)
-        )
-    except (TypeError, ValueError) as error:
-        raise UsageError(
-            f"setting {name} of the baseline cannot be restored ({error}): record it again"
-        ) from None

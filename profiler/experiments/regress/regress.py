@@ -6,7 +6,7 @@ is given, of the code that a mode adds, or of an algorithm; `causes` says which.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from importlib import metadata
@@ -26,26 +26,30 @@ from simprof.profiler.experiments.regress.causes import (
 )
 from simprof.profiler.experiments.regress.file import (
     CODE,
+    FILE,
     OVERHEAD,
     Baseline,
     BaselineRun,
+    Fact,
     Facts,
     SettingResult,
 )
 from simprof.profiler.experiments.regress.measure import (
     Failures,
-    MeasuringContext,
     Target,
     TimeSpentError,
-    describe,
     measure,
     recorded_targets,
-    restore,
+    relative,
 )
 from simprof.profiler.profiles.documents import OWN_VERSION
-from simprof.profiler.request.request import ProgressCallback, Setting
+from simprof.profiler.profiles.fingerprint import given_file_sha256
+from simprof.profiler.request.request import ProgressCallback, SchemeOptions, Setting
 from simprof.profiler.request.weights import Weights
+from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.cost_model import cost_version
+from simprof.profiler.schemes.definition import PLANNING
+from simprof.profiler.session.observation import chosen_options, scheme_options
 from simprof.simulator.errors import SimulatorError, UsageError
 
 # -- two baselines compared ------------------------------------------------------------------------
@@ -303,56 +307,27 @@ def check_patterns(baseline: Baseline, limits: CheckLimits) -> None:
 # -- recording and checking ------------------------------------------------------------------------
 
 
-class BaselineRecording(Struct, frozen=True):
-    """What `record` made."""
-
-    baseline: Baseline  # Of the programs that ran
-    failures: Failures  # Name -> one line, of those that did not
-    # Names of runs of programs that failed: their exit status is not 0, or they ended otherwise.
-    # Programs of suites are not among them where a suite says which status to expect.
-    failed: tuple[str, ...]
-    # What kept a lone program from being run, None where there were more or it was
-    error: SimulatorError | None = None
-
-
 def record(
-    targets: Sequence[Target],
+    targets: Iterable[Target],
     settings: Sequence[Setting],
-    directory: Path,  # Where the baseline will be
+    directory: Path,  # Where the baseline will be: files are recorded as they are found from there
     progress: ProgressCallback | None = None,
     timeout: float | None = None,
-) -> BaselineRecording:
-    """Run all targets under all settings, each for `timeout` seconds at most."""
+) -> tuple[Baseline, Failures]:
+    """Run all targets under all settings, each for `timeout` seconds at most.
+
+    Return the baseline of those that ran, and why others did not.
+    """
     described = {setting.name: describe(setting, directory) for setting in settings}
-    context = MeasuringContext(tuple(settings), directory, timeout, progress)
-    runs, failures = _measure_all(targets, context)
-    expected = {target.name: ("exit", max(target.given.status, 0)) for target in targets}
-    failed = tuple(
-        name
-        for name, run in runs.items()
-        if (run.ending["reason"], run.ending["status"]) != expected[name]
-    )
-    reasons = {name: str(error) for name, error in failures.items()}
-    lone = next(iter(failures.values())) if len(targets) == len(failures) == 1 else None
-    return BaselineRecording(_baseline(described, runs), reasons, failed, lone)
-
-
-def _measure_all(
-    targets: Iterable[Target], context: MeasuringContext
-) -> tuple[dict[str, BaselineRun], dict[str, SimulatorError]]:
-    runs, failures = {}, {}
+    runs, failures = dict[str, BaselineRun](), dict[str, SimulatorError]()
     for target in targets:
         try:
-            runs[target.name] = measure(target, context)
+            runs[target.name] = measure(target, settings, directory, progress, timeout)
         except SimulatorError as error:
             failures[target.name] = error
-    return runs, failures
-
-
-def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, BaselineRun]) -> Baseline:
     tool = {"simprof": OWN_VERSION, "unicorn": metadata.version("unicorn")}
-    modes = {str(options["mode"]) for options in settings.values()}
-    return Baseline(tool, {CODE + mode: cost_version(mode) for mode in modes}, settings, runs)
+    costs = {CODE + setting.mode: cost_version(setting.mode) for setting in settings}
+    return Baseline(tool, costs, described, runs), failures
 
 
 def check(
@@ -378,16 +353,65 @@ def check(
         settings = tuple(
             replace(each, options=replace(each.options, weights=weights)) for each in settings
         )
-    described = {setting.name: describe(setting, directory) for setting in settings}
     targets, missing = recorded_targets(
         old.runs, directory, progress, allow_commands=allow_commands
     )
-    context = MeasuringContext(settings, directory, timeout, progress)
-    runs, failures = _measure_all(targets, context)
-    new = _baseline(described, runs)
-    checks = {run.name: run for run in compare_runs(old, new, limits)}
-    errors = {name: RunCheck(name, error=reason) for name, reason in missing.items()} | {
+    new, failures = record(targets, settings, directory, progress, timeout)
+    checks = {run.name: run for run in compare_runs(old, new, limits)} | {
         name: RunCheck(name, error=str(error), budget=isinstance(error, TimeSpentError))
-        for name, error in failures.items()
+        for name, error in (*missing.items(), *failures.items())
     }
-    return Check(str(path), tuple((checks | errors)[name] for name in old.runs), new)
+    return Check(str(path), tuple(checks[name] for name in old.runs), new)
+
+
+# -- settings as facts -----------------------------------------------------------------------------
+
+_SHA = "_sha256"
+_SHARED = {*PLANNING, "edge_profile"}  # Options that schemes do not declare
+
+
+def describe(setting: Setting, directory: Path) -> Facts:
+    """Return a setting as facts: the options that its mode reads.
+
+    Files are told as they are found from `directory`, with their digests.
+
+    Raises UsageError if a file cannot be read.
+    """
+    scheme, options = registry.definition(setting.mode), setting.options
+    guiding = ("edge_profile",) if scheme.guided else ()
+    own = (option.name for option in scheme.options.declared)
+    values, facts = scheme_options(options), dict[str, Fact](mode=setting.mode)
+    for name in (*scheme.reads, *guiding, *own):
+        facts[name] = values[name]
+        file = getattr(options, name, None)
+        if isinstance(file, Path):
+            facts[name] = f"{FILE}{relative(file, directory)}"
+            facts[name + _SHA] = given_file_sha256(file)
+    return facts
+
+
+def restore(name: str, facts: Facts, directory: Path) -> Setting:
+    """Return the setting that `describe` described.
+
+    Raises UsageError if this simprof knows no such mode or option, or a file that it names is not
+    there.
+    """
+    try:
+        mode = str(facts["mode"])
+        if mode not in registry.modes():
+            raise ValueError(f"{mode!r} is not a valid Mode")
+        known = {*_SHARED, *(option.name for option in registry.options())}
+        fields = {each: facts[each] for each in facts if each != "mode" and not each.endswith(_SHA)}
+        if unknown := fields.keys() - known:
+            raise ValueError(f"there is no option {min(unknown)}")
+        for each in ("weights", "edge_profile"):
+            if str(fields.get(each)).startswith(FILE):
+                fields[each] = str(directory / str(fields[each]).removeprefix(FILE))
+        defaults = scheme_options(SchemeOptions())
+        return Setting(
+            name, mode, chosen_options({each: defaults[each] for each in _SHARED} | fields)
+        )
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"setting {name} of the baseline cannot be restored ({error}): record it again"
+        ) from None
