@@ -107,7 +107,7 @@ def run(
     ...     simprof.run("fixtures/bin/v9/sieve.elf", mode="tpp", cold=200)
     ... except simprof.SimprofError as error:
     ...     print(error)
-    Invalid value for '--mode': tpp: cold=200 cannot be: give a percentage from 0 to 100
+    Invalid value for '--mode': tpp: cold=200: give a percentage from 0 to 100
     """
     from simprof._results import shown
     from simprof.profiler.commands.modes import collect

@@ -229,7 +229,7 @@ class Comparison(Struct, frozen=True):
         """Draw overhead against accuracy: a point for each scheme whose accuracy is known.
 
         A line joins the schemes that are more accurate than all that cost less. The axis of
-        overhead begins at 0, and is a square root's.
+        overhead begins at 0 and has a square-root scale.
         `ax`: where to draw; None: a new figure. Raises SimprofError if matplotlib is not installed.
         """
         from simprof.profiler.reports.html.frontier import best_of, points

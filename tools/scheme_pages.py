@@ -51,7 +51,7 @@ USES: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, ...]]]] = {
     ),
     "ppp": (
         "Edges that few paths take are cold whatever their source does, and nothing tests for "
-        "poison: it counts behind the counters of paths. With `tested` counts test, as under tpp. "
+        "poison: it counts after the counters of paths. With `tested` counts test, as under tpp. "
         "With `global-cold=15` more edges are cold, the back edge among them, and code moves past "
         "them: a path over a cold edge may be counted as a hot one, which `no-pushing` avoids. "
         "With `skip=30` the edge profile determines enough of the paths for no code at all.",

@@ -89,7 +89,7 @@ def explain_command(
     node-link data), GraphML (.graphml), GML (.gml), DOT (.dot, .gv), or lines `A B 3`: source,
     target, and a weight if any.
 
-    Without FILE, `--mode tpp` lists the options that stand behind a mode, with their defaults.
+    Without FILE, `--mode tpp` lists the options that follow a mode, with their defaults.
     """
     if not files:
         listed = _listed_modes(modes)

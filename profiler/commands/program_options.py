@@ -156,7 +156,7 @@ def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[st
     chosen_too = list(filter(None, map(given, _OF_RUNS)))
     if arguments or chosen_too:
         what = chosen_too[0] if chosen_too else f"the argument {arguments[0]}"
-        raise UsageError(f"{what} beside --replay: the recorded run had its own; leave it out")
+        raise UsageError(f"{what} with --replay: the recorded run had its own; leave it out")
     if elf is not None:
         return elf
     from simprof.profiler.trace.recording_format import Recording

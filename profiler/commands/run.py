@@ -89,7 +89,7 @@ def run_command(
     request = program_options.make_request(elf, arguments, chosen)
     contexts = program_options.contexts(chosen, follow)
     if trace is not None and chosen["entry"] is not None:
-        raise UsageError("--trace beside --entry: a trace is of a whole run; leave one of them out")
+        raise UsageError("--trace with --entry: a trace is of a whole run; leave one of them out")
     with program_options.watched(request, program_options.progress(chosen)) as watched:
         from simprof.profiler.session.session import run_program
 

@@ -141,7 +141,7 @@ def _asked(words: Sequence[str]) -> Shown:
 
 def _refuse_unused(view: str, html: Path | None) -> None:
     if html is not None and view != REPORT:
-        raise UsageError(f"--html beside {view}: the page has all of them")
+        raise UsageError(f"--html with {view}: the page has all of them")
     shown = view if html is None else PAGE
     for name, users in USED_BY.items():
         flag = given(name)

@@ -109,7 +109,7 @@ _PRICE_OF_COLD = (
 
 # After PPP; derived: schemes/ppp/planner.py
 _FREE_POISON = (
-    "Where a path over a cold edge comes back, it sets the path register so that it counts behind "
+    "Where a path over a cold edge comes back, it sets the path register so that it counts after "
     "the last path's counter: no count tests for it. "
 )
 
@@ -288,7 +288,7 @@ class _Picture:
             f"Interesting paths: {interesting}, which the path profile that guides the scheme has. "
             "Each edge gets a second value, so that the sums along these paths, their indices, are "
             f"distinct and few: 0 to {size - 1}. An edge's value is so large that the indices "
-            "behind it begin where those behind the edges before it ended, however an interesting "
+            "after it begin where those after the edges before it ended, however an interesting "
             "path comes there. These values move to the chords as well. "
             if interesting
             else "No path is interesting. "

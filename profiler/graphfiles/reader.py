@@ -178,7 +178,10 @@ def _label(value: object, where: str) -> str:
             f"not {_short(value)}"
         )
     if value in RESERVED:
-        raise GraphFileError(f"{where}: {value} is not a block; give the block another name")
+        raise GraphFileError(
+            f"{where}: {value} is simprof's own node, before the first block or after the last; "
+            "give the block another name"
+        )
     return value
 
 

@@ -2,7 +2,8 @@
 
 Both are read into networkx graphs (`formats` says which attributes count). Where a file does not
 say which block is the first, that is the only one that no edge enters, or else the first that it
-names; the last is the only one that no edge leaves.
+names; the last is the only one that no edge leaves. Nodes ENTRY and EXIT with one edge each, as
+papers draw them, say which they are.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise, product
 from typing import TYPE_CHECKING, Any
 
-from simprof.profiler.graphfiles.reader import GREATEST_EDGES, GREATEST_WEIGHT
+from simprof.profiler.graphfiles.reader import GREATEST_EDGES, GREATEST_WEIGHT, RESERVED
 from simprof.simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+ENTRY, EXIT = RESERVED
 
 
 class FormError(SimulatorError):
@@ -63,6 +67,12 @@ def with_ends(graph: nx.MultiDiGraph) -> nx.MultiDiGraph:
     if not graph:
         raise FormError("holds no edge")
     named = {*graph.graph, *(role for _, role in graph.nodes.data("role"))}
+    drawn = (("entry", ENTRY, graph.succ, graph.pred), ("exit", EXIT, graph.pred, graph.succ))
+    for role, node, onwards, back in drawn:
+        if role not in named and node in graph and len(onwards[node]) == 1 and not back[node]:
+            (graph.graph[role],) = onwards[node]
+            graph.remove_node(node)
+            named.add(role)
     if "entry" not in named:
         free = [node for node in graph if not graph.in_degree(node)]
         graph.graph["entry"] = free[0] if len(free) == 1 else next(iter(graph))

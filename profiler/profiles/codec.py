@@ -106,7 +106,10 @@ def decode(kind: type[T], value: object, where: str = "profile") -> T:
     try:
         return msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
-        raise ValueError(_in_words(str(error), where)) from None
+        said = _in_words(str(error), where)
+        if said.startswith("unknown key") and "`$" not in str(error):
+            said += f": choose from {', '.join(getattr(kind, '__struct_encode_fields__', ()))}"
+        raise ValueError(said) from None
 
 
 # msgspec's sentences, and what they say to somebody who wrote a file by hand.

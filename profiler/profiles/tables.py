@@ -174,7 +174,7 @@ _long, _number = _of(ColumnKind.LONG), _of(ColumnKind.NUMBER)
 _address, _block = _of(ColumnKind.ADDRESS), _of(ColumnKind.BLOCK)
 
 _ROUTINE = (
-    _text("routine", "its readable name (C++ demangled), behind that of its library and a colon"),
+    _text("routine", "its readable name (C++ demangled), after that of its library and a colon"),
     _text("symbol", "its name in the program's symbol table, likewise"),
     _text("module", "the library that it is in; empty: the program itself"),
     _address("routine_address", "its first instruction"),

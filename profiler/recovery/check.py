@@ -118,7 +118,7 @@ def _check_end(recovered: ProgramGraphs, graph: ControlFlowGraph, block: Block) 
     switch = [graph.blocks[e.target].start for e in edges if e.kind is _E.SWITCH]
     _require(switch == sorted(set(switch)), "switch targets out of order", block.start)
     if at in recovered.no_return_calls:
-        _require(kinds == [_E.EXIT], "edge behind a call that does not return", at)
+        _require(kinds == [_E.EXIT], "edge after a call that does not return", at)
     direct = int(recovered.code.transfers.target[recovered.code.index(at)])
     for edge, target in zip(edges, targets, strict=False):
         if edge.kind is _E.TAKEN:

@@ -235,7 +235,7 @@ class _Listing:
         """Name the jump's target as the original code does."""
         words = text.split(" ")
         if words[-1] == OTHER_COPY:
-            return f"{words[0]} behind this edge's code in the other copy"
+            return f"{words[0]} after this edge's code in the other copy"
         starts = {f"block.{block.id}": block.start for block in self._cfg.blocks}
         if piece.kind is not PieceKind.EDGE or words[-1] not in ("exit", *starts):
             return text

@@ -296,7 +296,7 @@ class CallCopies:
         several = sum(each is EdgeKind.CALL_RETURN for each in edges) > 1  # as a run has shown
         if several or (comes_back and draft.program.calls.harms(target, far)):
             raise NotRewritableError(
-                f"the callee of {address:#x} may return elsewhere than behind the call, "
+                f"the callee of {address:#x} may return elsewhere than after the call, "
                 "or read its code"
             )
         if direct >= 0:

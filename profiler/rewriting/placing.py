@@ -140,7 +140,7 @@ class PlacedCode:
         branch = block.start + 4 * transfer
         target = int(code.transfers.target[code.index(branch)])
         if target < 0:
-            raise NotRewritableError(f"code is needed behind the transfer at {branch:#x}")
+            raise NotRewritableError(f"code is needed after the transfer at {branch:#x}")
         return target
 
     # -- entries

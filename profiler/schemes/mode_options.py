@@ -187,14 +187,14 @@ def shared_options() -> tuple[SchemeOption[Any], ...]:
 
 
 def checked(option: SchemeOption[Any], value: object, what: str) -> OptionValue:
-    """Return an option's value, text as on the command line; UsageError that `what` cannot be."""
+    """Return an option's value, text as on the command line; UsageError begins with `what`."""
     try:
         converted = _converted(option.kind, value)
         if option.fits(converted):
             return converted
     except (ValueError, TypeError):
         pass
-    raise UsageError(f"{what} cannot be: {option.hint}")
+    raise UsageError(f"{what}: {option.hint}")
 
 
 def _converted(kind: type, value: object) -> OptionValue:

@@ -273,7 +273,7 @@ def test_the_run_time_routines_that_are_called_are_listed(
         (["--code", "pp", "--format", "json"], "shown as text only"),
         (["--code", "edges"], "unknown mode 'edges'"),
         (["--code", "tpp:cold=101"], "101"),
-        (["--code", "kiter:k=0"], "k=0 cannot be"),
+        (["--code", "kiter:k=0"], "k=0: give"),
         (["--table", "hash"], "--table has no effect on graphs alone: leave it out"),
     ],
 )

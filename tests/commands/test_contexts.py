@@ -31,7 +31,7 @@ from tests.support.turns import first
         (["--routine", "nothing"], "no routine matches 'nothing': `simprof cfg` lists them all"),
         (["--routine", "Fib*"], "no routine matches 'Fib*': did you mean 'fibonacci'?"),
         (["--calls", "0", "--entry", "main"], "Invalid value for '--calls'"),
-        (["--entry", "main", "--mode", "bits", "--trace", "t"], "--trace beside --entry"),
+        (["--entry", "main", "--mode", "bits", "--trace", "t"], "--trace with --entry"),
     ],
 )
 def test_wrong_words_are_one_line(

@@ -161,7 +161,7 @@ def test_a_sweep_names_its_programs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert simprof("sweep", "a.toml", "b.toml", "-o", tmp_path / "a.db") == 125
     assert "b.toml is a second grid" in capsys.readouterr().err
     assert simprof("sweep", "a.toml", "b.elf", "-o", tmp_path / "a.db") == 125
-    assert "a program beside a.toml" in capsys.readouterr().err
+    assert "a program with a.toml" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

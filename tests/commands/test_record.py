@@ -89,10 +89,10 @@ def test_other_version(recorded: Path, refused: Refused, tmp_path: Path) -> None
 def test_options_of_a_run(recorded: Path, refused: Refused) -> None:
     """What would change the run cannot be asked of one that has been made."""
     replay = ("--replay", str(recorded))
-    assert "--max-instructions beside --replay" in refused(
+    assert "--max-instructions with --replay" in refused(
         "run", *replay, "--max-instructions", "9", POINTERS
     )
-    assert "the argument x beside --replay" in refused("compare", *replay, POINTERS, "--", "x")
+    assert "the argument x with --replay" in refused("compare", *replay, POINTERS, "--", "x")
     assert "ELF" in refused("run")
 
 

@@ -637,7 +637,7 @@ def test_mistakes_are_named(directory: Path, capsys: Output) -> None:
         ),
         (["PP", "--json", "--top", "3"], "--top has no effect on --json, which has everything"),
         (["PP", "--html", "page", "--json"], "--json has no effect on the page of --html"),
-        (["PP", "edges", "--html", "page"], "--html beside edges: the page has all of them"),
+        (["PP", "edges", "--html", "page"], "--html with edges: the page has all of them"),
         (["PP", "--progress"], "it is for the page of --html"),
         (["edges", "PP"], "edges: name the PROFILE before it (a file of this name: ./edges)"),
         (["PP", "PP", "tree"], "tree is of one profile: `simprof diff` compares two"),

@@ -416,7 +416,7 @@ def test_micro_is_executed_unless_told_otherwise(
     ("arguments", "says"),
     [
         (["--executed", "zz*"], "--executed 'zz*' matches no benchmark"),
-        (["--executed", "switches", "--predicted"], "--predicted beside --executed"),
+        (["--executed", "switches", "--predicted"], "--predicted with --executed"),
         (["--from", "x.db", "--predicted"], "beside --from: with --from nothing is run"),
     ],
 )

@@ -96,7 +96,7 @@ def test_unknown_builds_name_those_there_are() -> None:
     with pytest.raises(UsageError) as caught:
         parse_build("v9-O3")
     assert str(caught.value) == (
-        "there is no build 'v9-O3': name one of v9-O2, v8plus-O2, v9-O2-arcs, v8plus-O2-arcs"
+        "unknown build 'v9-O3': choose from v9-O2, v8plus-O2, v9-O2-arcs, v8plus-O2-arcs"
     )
 
 

@@ -179,7 +179,7 @@ def test_every_measuring_command_has_the_options(
     table = json_of(capfd, "table", "overheads", "--from", swept, "--json")
     assert "the programs' own routines only, without routines main" in str(table), "the file's own"
     assert simprof("sweep", "x.toml", "--user-only", "-o", swept) == 125
-    assert "--user-only beside x.toml" in capfd.readouterr().err
+    assert "--user-only with x.toml" in capfd.readouterr().err
     suite = ["suite", "run", "micro", "--benchmark", BENCHMARK, "--mode", "pp", "--user-only"]
     assert simprof(*suite) == 0
     assert "pp:user-only" in capfd.readouterr().out

@@ -1087,7 +1087,8 @@ def test_a_sweep_ends_with_a_table_and_its_file_tells_what_it_has(
     status, out, _ = simprof(capsys, "overheads", "--from", path)
     assert status == 0
     (row,) = [line.split() for line in out.splitlines() if line.startswith("control")]
-    assert row[:4] == ["control", "58.4", "45.9", "-"]
+    assert row == ["control", "58.4", "45.9"]
+    assert "program    pp  qpt2" in out.splitlines()
     told = " ".join(out.split())
     assert "the programs' own routines only" in told
     assert "s.db has pp:user-only, qpt2:user-only of control, input and build ref file" in told
@@ -1177,7 +1178,7 @@ def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path:
         (["epp9"], "unknown table 'epp9'"),
         (["epp1", "--suite", "nosuch"], "unknown suite 'nosuch'"),
         (["epp1", "--from", "missing.db"], "missing.db"),
-        (["epp1", "--from", "x.db", "--results", "y.db"], "--results beside --from"),
+        (["epp1", "--from", "x.db", "--results", "y.db"], "--results with --from"),
         (["--all", "-o", "file.txt"], "is a file: name a directory"),
         (["epp1", "-o", "nowhere/x.txt"], "no directory"),
         (["epp1", "--from", "file.txt"], "no results file of simprof"),

@@ -209,7 +209,7 @@ def test_unreachable_blocks_and_dead_ends_are_accepted_and_named(tmp_path: Path)
         ({"entry": "A", "exit": "B", "edges": [["A", "b c"]]}, "edge 0: a block name"),
         ({"entry": "A", "exit": "B", "edges": [["A", "\x1b[31mB"]]}, "edge 0: a block name"),
         ({"entry": "A", "exit": "A", "edges": [], "name": "a\nb"}, "name: must be a string"),
-        ({"entry": "A", "exit": "EXIT", "edges": [["A", "EXIT"]]}, "EXIT is not a block"),
+        ({"entry": "A", "exit": "EXIT", "edges": [["A", "EXIT"]]}, "EXIT is simprof's own node"),
         ({"entry": "A", "exit": "B", "edges": [["A", "B", -1]]}, "edge 0: a weight"),
         ('{"entry": "A", "exit": "B", "edges": [["A", "B", NaN]]}', "edge 0: a weight"),
         ({"entry": "A", "exit": "B", "edges": [["A", "B", True]]}, "edge 0: a weight"),

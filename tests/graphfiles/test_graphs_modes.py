@@ -244,7 +244,7 @@ def test_enormous_counts_are_exact() -> None:
     [
         (["--mode", "edges"], "edges adds nothing to a graph; use one of pp"),
         (["--mode", "tpp2"], "'tpp2'"),
-        (["--mode", "tpp:cold=nan"], "cold=nan cannot be: give a percentage"),
+        (["--mode", "tpp:cold=nan"], "cold=nan: give a percentage"),
         (["--mode", "tpp:cold=100.5"], "give a percentage"),
         (["--mode", "tpp:loop=-1"], "give a percentage"),
         (["--mode", "kiter:k=0"], "from 1 to 1000"),

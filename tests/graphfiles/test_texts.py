@@ -10,6 +10,7 @@ import pytest
 
 from simprof.profiler.graphfiles.formats import load
 from simprof.profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
+from simprof.profiler.graphfiles.texts import read_lines
 from tests.support.graphs_modes import FIGURES
 
 DOT = """/* EPP */ digraph "EPP figure 1" { // with all that DOT has
@@ -35,6 +36,14 @@ def read(tmp_path: Path, text: str, name: str = "graph.txt") -> GraphDocument:
     path = tmp_path / name
     path.write_text(text)
     return load(path)
+
+
+def test_nodes_entry_and_exit_say_where_a_graph_begins_and_ends() -> None:
+    drawn = read_lines("ENTRY A 10\nA B 7\nA C 3\nB D\nC D\nD A 9\nD EXIT 1")
+    assert (drawn.graph["entry"], drawn.graph["exit"]) == ("A", "D")
+    assert sorted(drawn.edges()) == [("A", "B"), ("A", "C"), ("B", "D"), ("C", "D"), ("D", "A")]
+    # two exits: EXIT stays a node, which is then refused by name
+    assert "EXIT" in read_lines("A B\nA EXIT\nB EXIT")
 
 
 @pytest.mark.parametrize("name", ["graph.dot", "graph.gv", "graph.txt"])

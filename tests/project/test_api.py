@@ -173,7 +173,7 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"mode": "nosuch"}, "Invalid value for '--mode': unknown mode 'nosuch'"),
-        ({"mode": "tpp", "cold": "much"}, "Invalid value for '--mode': tpp: cold=much cannot be"),
+        ({"mode": "tpp", "cold": "much"}, "Invalid value for '--mode': tpp: cold=much: give"),
         (
             {"path_limit": 0},
             "'--path-limit': 0 is too small: it must be at least 1",

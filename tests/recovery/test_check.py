@@ -169,7 +169,7 @@ def test_an_annulled_branch_has_no_taken_edge() -> None:
 
 def test_nothing_comes_back_from_a_call_that_does_not_return() -> None:
     call = MAIN.blocks[CALL].end - 8
-    with pytest.raises(RecoveryError, match="edge behind a call that does not return"):
+    with pytest.raises(RecoveryError, match="edge after a call that does not return"):
         validate(replace(RECOVERED, no_return_calls=frozenset({call})))
 
 

@@ -86,7 +86,7 @@ def test_a_caller_is_left_alone_whose_callee_returns_to_one_of_two_places(
     done, left = rewritten(program, tmp_path, "pp")
     assert done.status == qemu.run(program, (), directory=tmp_path, timeout=20).status
     assert list(left) == ["rounds"]
-    assert "may return elsewhere than behind the call" in left["rounds"]
+    assert "may return elsewhere than after the call" in left["rounds"]
     check_verified(verified(program, tmp_path, modes=["pp", "qpt2"]))
 
 

@@ -97,7 +97,7 @@ def record_command(
 ) -> int:
     """Run each ELF, or each program of a suite, under some schemes and write what they count.
 
-    What stands behind -- are arguments, the same for all. Output of the programs is thrown away;
+    What follows -- are arguments, the same for all. Output of the programs is thrown away;
     its digest is recorded, as are those of the files that they open. How each of them ended is
     shown, with a warning if it failed. Programs that cannot be built or run are listed and left
     out, with exit status 1; if none can, nothing is written.

@@ -50,7 +50,7 @@ complete_suite = options.completing(_suites, files=True)
 
 @click.group("suite")
 def suite_command() -> None:
-    """Benchmark suites (train and ref inputs), described in TOML.
+    """Benchmark suites (train and ref inputs).
 
     SUITE is a name (micro, wcet, spec-like, real) or a .toml file.
     """

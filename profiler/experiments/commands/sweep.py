@@ -112,7 +112,7 @@ def sweep_command(
     wanted = _grid(grids[0] if grids else None, {"programs": programs, **chosen})
     outputs.check_outputs(output, inputs=(replay, *files))
     if replay is not None and scheduler is not None:
-        raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
+        raise UsageError("--replay with --scheduler: the cluster cannot read recordings here")
     if output.exists():
         with Store(output):
             pass  # whether it can be used is found out before programs are built
@@ -136,7 +136,7 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
         given = [name for name, value in chosen.items() if value]
         if given:
             name = NAMES.get(given[0], f"--{given[0].replace('_', '-')}")
-            raise UsageError(f"{name} beside {file}: write it in the grid file")
+            raise UsageError(f"{name} with {file}: write it in the grid file")
         return read_grid(file)
     plain = Grid()
     selecting = selection_options(options.selection(chosen))

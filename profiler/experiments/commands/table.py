@@ -64,7 +64,7 @@ SECTIONS = {
 )
 @options.option(
     "--executed GLOB",
-    "Benchmarks that are also instrumented and run, to show what they execute beside what is "
+    "Benchmarks that are also instrumented and run, to show what they execute next to what is "
     "predicted (epp1, tpp2, tpp3, cs6120); repeatable.  [default: as the suite says]",
     multiple=True,
 )
@@ -110,7 +110,7 @@ def table_command(
 ) -> int:
     """Make tables and graphs of the papers from runs of a suite's programs.
 
-    Each is shown beside the paper's own numbers, with a verdict on each claim that the paper
+    Each is shown next to the paper's own numbers, with a verdict on each claim that the paper
     draws from it. Costs are simulated instructions. A program that fails has a row that says so;
     then the exit status is 1.
     """
@@ -171,11 +171,11 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
     only, executed = chosen["only"], _executed(chosen)
     if chosen["results"] is not None:
         if chosen["cache"] is not None:
-            raise UsageError("--results beside --from: with --from nothing is run or kept")
+            raise UsageError("--results with --from: with --from nothing is run or kept")
         if executed is not None:
-            raise UsageError("--executed or --predicted beside --from: with --from nothing is run")
+            raise UsageError("--executed or --predicted with --from: with --from nothing is run")
         if chosen["replay"] is not None:
-            raise UsageError("--replay beside --from: with --from nothing is measured")
+            raise UsageError("--replay with --from: with --from nothing is measured")
         return stored_tables(
             chosen["results"],
             chosen["suite"],
@@ -221,7 +221,7 @@ def _executed(chosen: dict[str, Any]) -> tuple[str, ...] | None:
     """Return patterns of the benchmarks that are instrumented and run; None: the suite's own."""
     patterns: tuple[str, ...] = chosen["executed"]
     if chosen["predicted"] and patterns:
-        raise UsageError("--predicted beside --executed: give one of them")
+        raise UsageError("--predicted with --executed: give one of them")
     return patterns if patterns or chosen["predicted"] else None
 
 

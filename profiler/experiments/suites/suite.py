@@ -55,7 +55,7 @@ def parse_build(name: str) -> tuple[Width, CounterBuild]:
     """
     known = {build_name(width, each): (width, each) for each in CounterBuild for width in BUILDS}
     if name not in known:
-        raise UsageError(f"there is no build {name!r}: name one of {', '.join(known)}")
+        raise UsageError(f"unknown build {name!r}: choose from {', '.join(known)}")
     return known[name]
 
 

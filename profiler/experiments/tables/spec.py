@@ -247,6 +247,12 @@ def make(
             )
         ]
     columns = tuple(_columns(spec, shown))
+    if spec.is_partial and not shown:
+        # A file of a few modes has nothing for the columns of the others.
+        kept = [at for at in range(len(columns)) if any(row.values[at] is not None for row in rows)]
+        if len(kept) > 1:
+            columns = tuple(columns[at] for at in kept)
+            rows = [replace(row, values=tuple(row.values[at] for at in kept)) for row in rows]
     caption = spec.caption
     if any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
         caption += f" Basic blocks {_BLOCKS[view.blocks or 'folded']}."
