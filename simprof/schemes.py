@@ -38,7 +38,8 @@ Acyclic graph
     many paths may lead from a vertex, `cuts_at` which edges can be cut there. `make_dag` takes out
     back edges and those that it is given (`NO_EDGES`: none), `thin` keeps some edges of a dag.
 Paths and their numbers
-    `number` numbers the paths of a dag (`PathNumbering`), in a `SuccessorOrder`; `number_by_weight`
+    `number` numbers the paths of a dag (`PathNumbering`), in a `SuccessorOrder`; `number_by` does
+    it in an order of yours, and `number_by_weight`
     gives small values to heavy edges; `check_samples` decodes and encodes some. `dag_tree` and
     `chord_increments` move the values onto chords (`ChordIncrements`); `number_dag` does all of
     that (`NumberedPaths`), and `number_paths` makes the dag, too. `find_obvious` finds the paths
@@ -205,6 +206,7 @@ if TYPE_CHECKING:
     from simprof.profiler.graphs.numbering import find_cut_edges as find_cut_edges
     from simprof.profiler.graphs.numbering import least_before as least_before
     from simprof.profiler.graphs.numbering import number as number
+    from simprof.profiler.graphs.numbering import number_by as number_by
     from simprof.profiler.graphs.numbering import number_by_weight as number_by_weight
     from simprof.profiler.graphs.numbering import path_threshold as path_threshold
     from simprof.profiler.graphs.numbering import sums_within as sums_within
@@ -352,7 +354,7 @@ _HOMES = {
     ),
     "profiler.graphs.numbering": (
         "PATH_LIMIT PathNumbering SuccessorOrder TOTAL_LIMIT bounds check_samples cuts_at "
-        "find_cut_edges least_before number number_by_weight path_threshold sums_within"
+        "find_cut_edges least_before number number_by number_by_weight path_threshold sums_within"
     ),
     "profiler.graphs.obvious": "ObviousPaths find_obvious",
     "profiler.graphs.paths": (

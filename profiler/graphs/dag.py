@@ -155,6 +155,12 @@ class Dag(Struct, frozen=True, dict=True):
         edges = len(self.columns.cfg_edge)
         return range(edges + 1 - len(self.columns.first), edges)
 
+    @property
+    def removed_ends(self) -> tuple[list[int], list[int]]:
+        """The vertices that removed edges leave, and those that they lead to."""
+        source, target = self.cfg.ends
+        return [source[edge] for edge in self.removed], [target[edge] for edge in self.removed]
+
     @cached_property
     def entry_dummy(self) -> dict[int, int]:
         """Target vertex of removed edges -> its dummy edge ENTRY -> vertex."""

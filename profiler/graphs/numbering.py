@@ -176,9 +176,9 @@ def number(dag: Dag) -> PathNumbering:
     known = known_columns(dag)
     if known is not None and known.most < LIMIT:
         return numbering_of(dag, *known.numbers())
-    vertices, edges = dag.cfg.vertex_count, len(dag.columns.source)
+    vertices, edges = dag.vertex_count, len(dag.columns.source)
     size = {k.VERTICES: vertices, k.EDGES: edges, k.EXIT: dag.cfg.exit}
-    order = dag.dfs.topological
+    order = dag.topological
     found = call(
         k.number,
         size | {k.REACHED: len(order)},
@@ -197,7 +197,7 @@ def numbering_of(
 ) -> PathNumbering:
     """Return the numbers that have been found; the first two are `PathNumbering.sorted`."""
     if dag.cfg.ordered:
-        return _number_by(dag, tuple(paths), SuccessorOrder.FILE, lambda edge: (edge,))
+        return _number_by(dag, tuple(paths), SuccessorOrder.FILE, None)
     made = PathNumbering(dag, tuple(paths), tuple(values))
     made.__dict__["sorted"] = first, edges
     return made
@@ -208,23 +208,31 @@ def number_by_weight(dag: Dag, weights: Sequence[float]) -> PathNumbering:
     and lighter ones greater values (smart numbering); `weights` by control-flow edge.
     """
     # Equal weights: as `number` orders them.
-    target, by_edge, paths = dag.columns.target, dag.edge_weights(weights), number(dag).num_paths
-    rule = SuccessorOrder.WEIGHTS
-    return _number_by(dag, paths, rule, lambda edge: (-by_edge[edge], paths[target[edge]]))
+    by_edge = dag.edge_weights(weights)
+    return number_by(dag, SuccessorOrder.WEIGHTS, lambda edge, paths: (-by_edge[edge], paths))
+
+
+Rank = Callable[[int, int], tuple[float, ...]]
+
+
+def number_by(dag: Dag, rule: SuccessorOrder, rank: Rank | None) -> PathNumbering:
+    """Give the paths of `dag` numbers such that edges out of a vertex have values that ascend with
+    their `rank`, by an edge and the number of paths behind it; None: with their ids.
+    """
+    return _number_by(dag, number(dag).num_paths, rule, rank)
 
 
 def _number_by(
-    dag: Dag,
-    paths: tuple[int, ...],
-    rule: SuccessorOrder,
-    key: Callable[[int], tuple[float, ...]],
+    dag: Dag, paths: tuple[int, ...], rule: SuccessorOrder, rank: Rank | None
 ) -> PathNumbering:
     # Any order of the edges out of a vertex gives the numbers 0 .. NumPaths - 1.
     target = dag.columns.target
     values = [0] * len(target)
     for edges in dag.out_edges:
-        covered = 0
-        for edge in sorted(edges, key=key):
+        covered, ranked = 0, edges
+        if rank is not None:
+            ranked = tuple(sorted(edges, key=lambda edge: rank(edge, paths[target[edge]])))
+        for edge in ranked:
             values[edge] = covered
             covered += paths[target[edge]]
     return PathNumbering(dag, paths, tuple(values), rule)
@@ -305,8 +313,8 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
 
 
 def _truncate(dag: Dag, threshold: int, most: int) -> Truncation:
-    columns, order = dag.columns, dag.dfs.topological
-    vertices, edges = dag.cfg.vertex_count, len(columns.source)
+    columns, order = dag.columns, dag.topological
+    vertices, edges = dag.vertex_count, len(columns.source)
     size = {k.VERTICES: vertices, k.EDGES: edges, k.ENTRY: dag.cfg.entry, k.EXIT: dag.cfg.exit}
     found = call(
         k.choose_cuts,

@@ -225,20 +225,18 @@ def dag_tree(dag: Dag, weights: Sequence[float], root_in_tree: bool = True) -> S
     return find_tree(dag.vertex_count, columns.source, columns.target, by_edge, root)
 
 
-def removed_forest(
-    cfg: ControlFlowGraph, removed: Sequence[int], weights: Sequence[float]
-) -> SpanningTree:
+def removed_forest(dag: Dag, weights: Sequence[float]) -> SpanningTree:
     """Choose the removed edges whose counts follow from those of the paths.
 
-    The forest's edges are numbered as `removed`, the ids of the edges that end paths. `weights`, by
-    edge id: the least frequent edges stay outside and need counters of their own.
+    The forest's edges are numbered as the graph's `removed`. `weights`, by edge id: the least
+    frequent edges stay outside and need counters of their own.
     """
     # The paths give the flow over the removed edges out of each vertex, and into each vertex. So
     # the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
     # a vertex |V| + w for each target of removed edges.
-    (source, target), count = cfg.ends, cfg.vertex_count
-    sources, targets = [source[edge] for edge in removed], [count + target[e] for e in removed]
-    return find_tree(2 * count, sources, targets, [weights[edge] for edge in removed], None)
+    (sources, targets), count = dag.removed_ends, dag.vertex_count
+    targets = [count + target for target in targets]
+    return find_tree(2 * count, sources, targets, [weights[edge] for edge in dag.removed], None)
 
 
 def edge_counts(

@@ -304,7 +304,7 @@ def exact_plan(
     - `registers`: How many path registers there are.
     - `fields`: The kind's own.
     """
-    forest = removed_forest(dag.cfg, dag.removed, weights)
+    forest = removed_forest(dag, weights)
     placement = placing([dag.removed[chord] for chord in forest.chords])
     size = numbering.total if size is None else size
     return kind(

@@ -186,9 +186,8 @@ def step_actions(dag: Dag, steps: RegisterSteps) -> dict[int, Sequence[Action]]:
     for number in busy:
         if (edge := dag.columns.cfg_edge[number]) >= 0:
             actions[edge] = steps.on(number)
-    for removed in dag.removed:
-        ends = dag.cfg.edges[removed]
-        dummies = dag.exit_dummy.get(ends.source), dag.entry_dummy.get(ends.target)
+    for removed, source, target in zip(dag.removed, *dag.removed_ends, strict=True):
+        dummies = dag.exit_dummy.get(source), dag.entry_dummy.get(target)
         on_back_edge = removed in dag.dfs.back_edges
         actions[removed] = [
             action

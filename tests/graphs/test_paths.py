@@ -77,7 +77,7 @@ def test_edges_execute_as_often_as_the_paths_over_them() -> None:
     The back edge has no counter: its count follows from how many paths ended in D and began in A.
     """
     dag = dag_of(LOOP)
-    tree = removed_forest(dag.cfg, list(dag.removed), [1] * len(LOOP.edges))
+    tree = removed_forest(dag, [1] * len(LOOP.edges))
     assert tree.chords == ()
     paths = [([4, 0, 2, 7], 2), ([6, 1, 3, 7], 3), ([6, 0, 2, 5], 2)]
     records = [(path_record(dag, path), count) for path, count in paths]
@@ -89,7 +89,7 @@ def test_edges_execute_as_often_as_the_paths_over_them() -> None:
 def test_unfinished_paths_count_on_their_edges_and_end_nothing() -> None:
     """Entered twice over C; one activation ended early in D, the other went round and out by B."""
     dag = dag_of(LOOP)
-    tree = removed_forest(dag.cfg, list(dag.removed), [1] * len(LOOP.edges))
+    tree = removed_forest(dag, [1] * len(LOOP.edges))
     records = [
         (path_record(dag, [4, 1, 3], partial=True), 1),
         (path_record(dag, [4, 1, 3, 7]), 1),
@@ -108,16 +108,14 @@ def test_where_paths_do_not_tell_back_edges_apart_the_rarest_is_counted() -> Non
     """Of the four back edges the counts of three follow from the paths and the fourth."""
     dag = dag_of(TANGLED)
     weights = by_edge(TANGLED, {"C>A": 5, "C>B": 4, "D>A": 1, "D>B": 3})
-    tree = removed_forest(dag.cfg, dag.removed, weights)
+    tree = removed_forest(dag, weights)
     assert [dag.removed[chord] for chord in tree.chords] == [edge(TANGLED, "D>A")]
 
 
 def test_counted_edges_decide_what_paths_leave_open() -> None:
     """The walk A B C A B C D B C D A B C D: its path ends and starts fit D>A taken 0 times, too."""
     dag = dag_of(TANGLED)
-    tree = removed_forest(
-        dag.cfg, dag.removed, by_edge(TANGLED, {"C>A": 5, "C>B": 4, "D>A": 1, "D>B": 3})
-    )
+    tree = removed_forest(dag, by_edge(TANGLED, {"C>A": 5, "C>B": 4, "D>A": 1, "D>B": 3}))
     (enter, leave) = (dag.real[edge(TANGLED, ends)] for ends in ("ENTRY>A", "D>EXIT"))
     down = {ends: dag.real[edge(TANGLED, ends)] for ends in ("A>B", "B>C", "C>D")}
     a, b, c, d = range(4)
@@ -156,7 +154,7 @@ def test_edges_between_blocks_are_one_less_than_blocks() -> None:
 def test_edges_that_end_at_a_cut_are_counted_for_where_the_next_path_begins() -> None:
     """A>B is cut: paths A, B D and so on; two sources with removed edges, to two targets."""
     dag = dag_of(LOOP, ["A>B"])
-    tree = removed_forest(LOOP, dag.removed, [1.0] * len(LOOP.edges))
+    tree = removed_forest(dag, [1.0] * len(LOOP.edges))
     by_ends = {(e.source, e.target, e.cfg_edge is None): e.id for e in dag.edges}
     a, b, d = (next(k for k, block in enumerate(LOOP.blocks) if block.label == n) for n in "ABD")
     entry, end = LOOP.entry, LOOP.exit

@@ -16,9 +16,8 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.profiles.profile import PathCount, RoutineProfile, RunMeasurement
 from simprof.profiler.recovery.recovery import ProgramGraphs
 from simprof.profiler.request.request import Setting
-from simprof.profiler.schemes.kiter.choice import GIVEN_UP
-from simprof.profiler.schemes.kiter.nested import NestedPlan
-from simprof.profiler.schemes.kiter.planner import GivenUpPlan
+from simprof.profiler.schemes.kiter.loops import GIVEN_UP
+from simprof.profiler.schemes.kiter.planner import GivenUpPlan, IterationPlan
 from simprof.profiler.schemes.ppp.planner import PppPlan, PredictedPlan
 from simprof.profiler.schemes.pref.planner import PrefPlan
 from simprof.profiler.trace.regeneration import regenerate
@@ -102,7 +101,7 @@ def _check_paths(
             assert _found(cfg, routine) == _paths(walks, lambda w: branch_windows(cfg, w, k)), place
         case "kiter" if isinstance(plan, GivenUpPlan):
             assert not routine.path_counts and measured.lost[GIVEN_UP], place
-        case "kiter" if isinstance(plan, NestedPlan):
+        case "kiter" if isinstance(plan, IterationPlan) and plan.outer:
             assert _outer(cfg, routine) == outer_paths(cfg, plan, walks), place
         case "kiter":
             loops = _loops(cfg, plan)
@@ -205,7 +204,7 @@ def _outer(cfg: ControlFlowGraph, routine: RoutineProfile) -> Counter[OuterPath]
     return found
 
 
-def outer_paths(cfg: ControlFlowGraph, plan: NestedPlan, walks: Walks) -> Counter[OuterPath]:
+def outer_paths(cfg: ControlFlowGraph, plan: IterationPlan, walks: Walks) -> Counter[OuterPath]:
     """Cut every activation into the paths around collapsed loops and inside of them."""
     got = {frozenset(loop.back_edges): loop.iterations for loop in plan.loops}
     every = [*levels(cfg, every_loop(cfg), got, set(plan.cut_edges))]

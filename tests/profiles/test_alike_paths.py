@@ -31,7 +31,6 @@ from simprof.profiler.reports.hot_tables import blocks_text, path_marks
 from simprof.profiler.reports.html.routines import path_name
 from simprof.profiler.reports.listings import RowChoice, listing, render_text
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from simprof.profiler.schemes.kiter.nested import plan_outer
 from simprof.profiler.schemes.kiter.planner import plan_kiter
 from simprof.profiler.session.session import compare_program
 from tests.oracles.brute import random_graph, random_walk, structured_graph
@@ -47,7 +46,7 @@ def executed(
     cfg: ControlFlowGraph, walks: Sequence[Sequence[int]], **options: int
 ) -> RunMeasurement:
     """A profile of walks under `kiter:outer`; its paths' counts are those of the oracle."""
-    plan = plan_outer(cfg, **options) or plan_kiter(cfg, **options)  # type: ignore[arg-type]
+    plan = plan_kiter(cfg, outer=True, **options)  # type: ignore[arg-type]
     reading = plan.read(execute(cfg, plan.plan, [ExecutedWalk(tuple(each)) for each in walks]))
     names = cfg.names()
     counted = [(plan.decode(path), path, count) for path, count in reading.paths.items()]

@@ -61,32 +61,27 @@ class KiterOptions(s.PathOptions):
 
 
 def _plan(order: s.PlanOrder) -> s.Plan:
-    from simprof.profiler.schemes.kiter.choice import read_choices
-    from simprof.profiler.schemes.kiter.nested import plan_outer
+    from simprof.profiler.schemes.kiter.loops import read_choices
     from simprof.profiler.schemes.kiter.planner import give_up, plan_kiter
 
     chosen = KiterOptions(order.options)
-    makers = (plan_outer, plan_kiter) if chosen.outer else (plan_kiter,)
-    plans = (
-        make(
-            order.cfg,
-            iterations=chosen.iterations,
-            choices=read_choices(chosen.iterations_of),
-            hot=chosen.hot,
-            weights=order.weights,
-            path_limit=order.options.path_limit,
-            table=order.table,
-            event_counting=not chosen.unoptimised,
-            hash_above=chosen.hash_above or None,
-        )
-        for make in makers
+    plan = plan_kiter(
+        order.cfg,
+        iterations=chosen.iterations,
+        outer=chosen.outer,
+        choices=read_choices(chosen.iterations_of),
+        hot=chosen.hot,
+        weights=order.weights,
+        path_limit=order.options.path_limit,
+        table=order.table,
+        event_counting=not chosen.unoptimised,
+        hash_above=chosen.hash_above or None,
     )
-    plan = next(plan for plan in plans if plan is not None)
     return give_up(plan, chosen.give_up or None)
 
 
 def _notes(options: s.SchemeOptions, routines: Iterable[s.ControlFlowGraph]) -> Iterator[str]:
-    from simprof.profiler.schemes.kiter.choice import unmatched
+    from simprof.profiler.schemes.kiter.loops import unmatched
 
     if left := unmatched(KiterOptions(options).iterations_of, routines):
         yield f"kiter: k-of names no loop: {', '.join(left)}"

@@ -1,15 +1,16 @@
 """`kiter`: k-iteration path profiling (KITER; Roy and Srikant, CGO 2009).
 
-Terms: see `unrolled`, `numbering`.
+Terms: see `loops`, `graph`, `numbering`.
 
 Steps, as KITER numbers them
 ----------------------------
-1. Choose k by loop (mixed mode, section 5), `choice`, within the path limit: `numbering.fit`.
-2. Number the valid paths (algorithm 1): `numbering.number_iterations`.
-3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
-4. Instrument (algorithm 3): `code`.
-5. Identify paths (algorithm 2): `IterationNumbering.decode`.
-6. Derive edge counts from the paths: `unrolled_edge_counts`.
+1. Choose k by loop (mixed mode, section 5) within the path limit: `loops`, `fit_regions`.
+2. Unroll the loops (3.1): `unroll`.
+3. Number the valid paths (algorithm 1): `number_iterations`.
+4. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
+5. Instrument (algorithm 3): `code`.
+6. Identify paths (algorithm 2): `IterationPlan.decode`.
+7. Derive edge counts from the paths: `iteration_edge_counts`.
 """
 
 # ruff: noqa: D102 - overriding methods do what `Plan` say
@@ -19,38 +20,38 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
 from simprof import schemes as s
-from simprof.profiler.schemes.kiter.choice import (
+from simprof.profiler.schemes.kiter.graph import IterationGraph, unroll
+from simprof.profiler.schemes.kiter.loops import (
     GIVEN_UP,
     Asked,
+    IteratedLoop,
     LimitedLoop,
+    LimitReason,
     LoopChoice,
+    NestedLoop,
+    innermost_loops,
     limited_loops,
+    nested_loops,
 )
 from simprof.profiler.schemes.kiter.numbering import (
     IterationNumbering,
-    choose,
-    fit,
+    fit_regions,
+    iterations_got,
     number_iterations,
+    table_1,
 )
 from simprof.profiler.schemes.kiter.placement import (
     IterationIncrements,
     dummy_tree,
-    entry_values,
     iteration_increments,
     place_iterations,
+    registers,
+    saved_states,
     tree_weights,
-)
-from simprof.profiler.schemes.kiter.unrolled import (
-    IteratedLoop,
-    Unrolled,
-    by_back_edges,
-    innermost_loops,
-    with_iterations,
 )
 
 
@@ -66,134 +67,127 @@ class IterationPlan(s.ExactPathPlan, frozen=True, kw_only=True, dict=True):
     # they begin at the head and are no valid paths. So a visit with n >= k iterations is part of n
     # - k + 1 paths, and iterations in its middle are part of k paths. Outside of iterated loops
     # paths are EPP's.
-    asked: tuple[IteratedLoop, ...]  # The innermost loops with the k that was asked for
+    outer: bool  # Whether loops that hold others are iterated
+    nests: tuple[NestedLoop, ...]  # The loops that can be iterated, and those around them
+    asked: Mapping[tuple[int, ...], int]  # The k that was asked for, by back edges
     # The loops whose paths span fewer iterations than were asked for
     limited: tuple[LimitedLoop, ...]
     # dag, numbering, tree, increments: By vertex and edge of the unrolled graph: what the plan was
     # made from.
-    dag: Unrolled
+    dag: IterationGraph
     numbering: IterationNumbering
     tree: s.SpanningTree
     increments: IterationIncrements
-    # Vertices at which the path register means nothing, because one path leads there
+    # Blocks at which the path register means nothing, because one path leads there
     static_region: frozenset[int]
     blocks_of_all_paths = None  # Not known without listing the paths
 
     @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without limits: each loop has the k asked for."""
-        return choose(self.cfg, self.dag.dfs, self.asked, None, None).paths
+        regions = fit_regions(self.cfg, self.dag.dfs, self.nests, self.asked, None, None)
+        return sum(region.paths for region in regions)
 
-    @property
+    @cached_property
     def loops(self) -> tuple[IteratedLoop, ...]:
-        """The loops whose paths span several iterations, with their k."""
-        return self.dag.loops
+        """The loops whose paths span several iterations, with their k, by block."""
+        return tuple(
+            IteratedLoop(
+                region.blocks[loop.head],
+                region.inside(loop.body),
+                loop.back_edges,
+                loop.iterations,
+            )
+            for region in self.dag.regions
+            for loop in region.loops
+        )
 
     @property
     def most_iterations(self) -> int:
         """How many iterations of a loop a path spans at most."""
-        return max((loop.iterations for loop in self.loops), default=1)
+        return max((loop.iterations for loop in self.dag.loops), default=1)
 
     @property
     def limits(self) -> tuple[s.LoopLimit, ...]:
-        """The limited loops that reports name: those that are innermost, or irreducible."""
+        """The limited loops that reports name."""
         name = self.cfg.name_of
         return tuple(
             s.LoopLimit(name(loop.head), loop.asked, loop.iterations, str(loop.reason))
             for loop in self.limited
-            if loop.reason.is_of_innermost
+            if loop.reason.is_of_innermost or (self.outer and loop.reason is LimitReason.OUTER)
         )
+
+    def _decode(self, path_id: int) -> s.PathRecord:
+        return self.dag.record(self.numbering.decode(path_id))
+
+    def all_paths(self) -> Iterator[s.PathRecord]:
+        return map(self.dag.record, self.numbering.paths())
 
     def read(self, counters: s.RoutineCounters) -> s.Reading:
         paths = counters.finished_paths
         finished = ((self.numbering.decode(number), count) for number, count in paths.items())
         unfinished: Counter[tuple[int, ...]] = Counter()
         for end in counters.unfinished:
-            unfinished[self._unfinished(end)] += end.count
+            for path in self._unfinished(end):
+                unfinished[path] += end.count
         partial: Counter[s.PathRecord] = Counter()
         for path, count in unfinished.items():
-            partial[s.path_record(self.dag, path, partial=True)] += count
-        edges = unrolled_edge_counts(
+            partial[self.dag.record(path, partial=True)] += count
+        edges = iteration_edge_counts(
             self.dag,
             self.removed_tree,
-            [*finished, *unfinished.items()],
+            chain(finished, unfinished.items()),
             dict(zip(self.edge_counters, counters.events, strict=True)),
             counters.early,
         )
         return s.Reading(edges=edges, paths=paths, partial=partial)
 
-    def _unfinished(self, end: s.UnfinishedPath) -> tuple[int, ...]:
-        """Return the edges of the oldest unfinished path of an activation (EPP 3.6)."""
-        if end.block in self.plan.counted_region:
-            return self.numbering.decode_prefix(end.counted_ahead(self.cfg), end.block)
-        if end.block in self.static_region:
-            return self.numbering.decode_prefix(self.increments.potential[end.block], end.block)
-        itr = end.registers[-1] if end.block in self.dag.loop_of else 0
-        vertex = self.dag.copy(end.block, itr + 1)
-        path_sum = end.registers[itr] + self.increments.potential[vertex]
-        return self.numbering.decode_prefix(path_sum, vertex)
+    def _unfinished(self, end: s.UnfinishedPath) -> Iterator[tuple[int, ...]]:
+        """Yield the edges of the oldest unfinished path of an activation (EPP 3.6), by region that
+        it ended in.
+        """
+        numbers, potential = self.numbering, self.increments.potential
+        around = self.dag.regions_of(end.block)
+        saved = saved_states(self.dag)
+        for number, inner in zip(around, (*around[1:], None), strict=True):
+            vertex, registers = self.dag.regions[number].at[end.block], end.registers
+            kept = None if inner is None else saved[inner]
+            if kept is not None:
+                registers = registers[kept.first : kept.first + kept.iterations + 1]
+            elif end.block in self.plan.counted_region:
+                yield numbers.decode_prefix(end.counted_ahead(self.cfg), vertex)
+                continue
+            elif end.block in self.static_region:
+                yield numbers.decode_prefix(numbers.first[number] + potential[vertex], vertex)
+                continue
+            itr = registers[-1] if vertex in self.dag.loop_of else 0
+            vertex = self.dag.copy_of(vertex, itr + 1)
+            yield numbers.decode_prefix(registers[itr] + potential[vertex], vertex)
 
     def describe(self) -> dict[str, Any]:
-        """Return `static` of `simprof explain`: by edge a list by iteration."""
-        cfg, unrolled, numbering = self.cfg, self.dag, self.numbering
-        increments, in_tree = self.increments.increments, self.tree.in_tree
-        weights = unrolled.edge_weights(self.weights)
-        return {
-            "loops": [
-                {
-                    "head": str(cfg.name_of(loop.head)),
-                    "blocks": [str(cfg.name_of(block)) for block in sorted(loop.body)],
-                    "back_edges": list(loop.back_edges),
-                    "iterations": loop.iterations,
-                }
-                for loop in self.loops
-            ],
-            "limited_loops": [loop.describe(cfg) for loop in self.limited],
-            "num_paths": s.by_block(cfg, numbering.num_paths),
-            "invalid_paths": s.by_block(cfg, numbering.invalid_paths),
-            "values": self._by_iteration(numbering.values),
-            "order": self._order.value,
-            "compensation": self._by_iteration(numbering.compensation),
-            "tree": self._by_iteration(in_tree),
-            "root_edge": s.ROOT_EDGE,
-            "increments": self._by_iteration(increments),
-            "dummy_edges": [
-                {
-                    "from": str(cfg.name_of(unrolled.copies[edge.source].vertex)),
-                    "to": str(cfg.name_of(unrolled.copies[edge.target].vertex)),
-                    "for": list(edge.stands_for),
-                    "iteration": unrolled.copies[edge.source].iteration,
-                    "value": numbering.values[edge.id],
-                    "compensation": numbering.compensation[edge.id],
-                    "increment": increments[edge.id],
-                    "weight": weights[edge.id],
-                    "tree": in_tree[edge.id],
-                }
-                for edge in unrolled.dummies
-            ],
-        }
-
-    @property
-    def _order(self) -> s.SuccessorOrder:
-        # as `number_iterations` has it
-        in_order = self.dag.loops or self.cfg.ordered
-        return s.SuccessorOrder.FILE if in_order else s.SuccessorOrder.FEWEST
-
-    def _by_iteration(self, values: Sequence[int]) -> list[list[int] | None]:
-        copies = (self.dag.by_cfg_edge.get(edge.id) for edge in self.cfg.edges)
-        return [None if each is None else [values[copy] for copy in each] for each in copies]
+        """Return `static` of `simprof explain`: by edge a list by iteration; of each region, if
+        loops that hold others are iterated.
+        """
+        limited = [loop.describe(self.cfg) for loop in self.limited]
+        if self.outer:
+            regions = [describe_region(self, number) for number in range(len(self.dag.regions))]
+            return {"regions": regions, "limited_loops": limited}
+        return describe_paths(self, 0) | {"limited_loops": limited}
 
     def validate(self) -> None:
         self.dag.validate()
-        self.numbering.validate()
+        self.numbering.numbers.validate()
         self.tree.validate()
         self.tree.validate_maximum(tree_weights(self.dag, self.tree, self.weights))
-        self.increments.validate(self.tree, entry_values(self.numbering))
+        self.increments.validate(self.tree, self.numbering.values)
         self.validate_counters()
         regions = self.plan.counted_region | self.static_region
         beyond = regions - set(range(self.cfg.vertex_count))
         assert not beyond, f"the vertices {sorted(beyond)} are none of the routine"
-        inside = regions & set(self.dag.loop_of)
+        at = {
+            block: self.dag.regions[self.dag.regions_of(block)[-1]].at[block] for block in regions
+        }
+        inside = at.values() & self.dag.loop_of.keys()
         assert not inside, f"vertices {sorted(inside)} of iterated loops have no path register"
         both = self.plan.counted_region & self.static_region
         assert not both, f"vertices {sorted(both)} are before the path register and behind it"
@@ -229,6 +223,7 @@ def plan_kiter(
     cfg: s.ControlFlowGraph,
     *,
     iterations: int = 2,
+    outer: bool = False,
     weights: Sequence[float] | None = None,
     path_limit: int | None = s.PATH_LIMIT,
     total_limit: int | None = s.TOTAL_LIMIT,
@@ -240,7 +235,8 @@ def plan_kiter(
 ) -> IterationPlan:
     """Plan k-iteration path profiling of any graph, irreducible ones and parallel edges included.
 
-    - `iterations`: k of the innermost loops; 1 gives EPP's paths.
+    - `iterations`: k of the loops; 1 gives EPP's paths.
+    - `outer`: Iterate loops that hold others, too, which are collapsed (KITER 5).
     - `weights`, `path_limit`, `total_limit`, `table`: As those of `plan_paths`.
     - `choices`: Loops that have another k (KITER 5).
     - `hot`: The other loops get k = 1 unless they execute this percentage of the routine's
@@ -255,62 +251,45 @@ def plan_kiter(
     asked = Asked(iterations, tuple(choices), hot)
     if min([iterations, *(each.iterations for each in choices)]) < 1:
         raise s.UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
-    dfs = s.depth_first(cfg)
-    edge_weights = s.given_weights(cfg, weights)
-    innermost = innermost_loops(cfg, dfs, iterations)
-    cold = asked.cold_loops(cfg, innermost, edge_weights)
-    wanted = {loop.head: asked.wanted(cfg, loop, cold) for loop in innermost}
-    iterated = with_iterations(innermost, wanted)
-    unrolled = fit(cfg, dfs, iterated, path_limit, total_limit)
-    got = unlimited = by_back_edges(unrolled.loops)
-    if got != by_back_edges(iterated):
-        unlimited = by_back_edges(choose(cfg, dfs, iterated, None, None).loops)
-    made = Making(edge_weights, table, event_counting, hash_above)
-    limited = limited_loops(cfg, dfs, asked, innermost, cold, got, unlimited)
-    return made.plan(unrolled, iterated, tuple(limited))
-
-
-class Making(Struct, frozen=True):
-    """How plans are made of unrolled graphs: parameters as those of `plan_kiter`."""
-
-    weights: Sequence[float]
-    table: s.CounterTable | None = None
-    event_counting: bool = True
-    hash_above: int | None = None
-
-    def kept(self, greatest: int, paths: int) -> tuple[s.CounterTable, s.Addressing | None]:
-        """Return how counters are kept, by the greatest increment and the number of paths."""
-        table = self.table
-        if table is None and self.hash_above is not None:
-            table = s.CounterTable.HASH if paths > self.hash_above else s.CounterTable.ARRAY
-        return s.choose_table(greatest, table)
-
-    def plan(
-        self,
-        unrolled: Unrolled,
-        asked: tuple[IteratedLoop, ...],
-        limited: tuple[LimitedLoop, ...] = (),
-    ) -> IterationPlan:
-        """Return the plan of an unrolled graph; `asked`, `limited` as of the plan."""
-        edge_weights = tuple(self.weights)
-        event_counting = self.event_counting
-        numbering = number_iterations(unrolled)
-        tree = s.dag_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
-        increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
-        most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
-        return s.exact_plan(
-            IterationPlan,
-            unrolled,
-            numbering,
-            edge_weights,
-            partial(place_iterations, unrolled, tree, increments),
-            self.kept(increments.greatest, numbering.total),
-            registers=1 + most_iterations,
-            asked=asked,
-            limited=limited,
-            tree=tree,
-            increments=increments,
-        )
+    dfs, edge_weights = s.depth_first(cfg), s.given_weights(cfg, weights)
+    nests = (nested_loops if outer else innermost_loops)(cfg, dfs, iterations)
+    every = [each for top in nests for each in top]
+    iterable = [each.loop for each in every if each.is_iterable]
+    cold = asked.cold_loops(cfg, iterable, edge_weights)
+    wanted = {each.loop.back_edges: asked.wanted(cfg, each.loop, cold) for each in every}
+    if outer and not any(
+        x.inner and x.is_iterable and wanted[x.loop.back_edges] > 1 for x in every
+    ):  # no loop is to collapse another
+        outer, nests = False, innermost_loops(cfg, dfs, iterations)
+        iterable = [each.loop for each in nests]
+    regions = fit_regions(cfg, dfs, nests, wanted, path_limit, total_limit)
+    got = unlimited = iterations_got(regions)
+    if any(got.get(loop.back_edges, 1) < wanted[loop.back_edges] for loop in iterable):
+        unlimited = iterations_got(fit_regions(cfg, dfs, nests, wanted, None, None))
+    graph = unroll(cfg, dfs, regions)
+    numbering = number_iterations(graph)
+    tree = s.dag_tree(graph, edge_weights) if event_counting else dummy_tree(graph)
+    increments = iteration_increments(
+        graph, numbering, tree, edge_weights if event_counting else None
+    )
+    if table is None and hash_above is not None:
+        is_large = numbering.total > hash_above
+        table = s.CounterTable.HASH if is_large else s.CounterTable.ARRAY
+    return s.exact_plan(
+        IterationPlan,
+        graph,
+        numbering,
+        edge_weights,
+        partial(place_iterations, graph, numbering.first, tree, increments),
+        s.choose_table(increments.greatest, table),
+        registers=registers(graph, outer),
+        outer=outer,
+        nests=nests,
+        asked=wanted,
+        limited=tuple(limited_loops(cfg, dfs, asked, iterable, cold, got, unlimited)),
+        tree=tree,
+        increments=increments,
+    )
 
 
 PlanT = TypeVar("PlanT", bound=s.Plan)
@@ -320,7 +299,7 @@ def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
     """Return `plan`, or one that does nothing where there would be more than `paths` (KITER 6)."""
     # The paper stops profiling a routine with more than 60,000 paths; without this option k is
     # lowered, and edges are cut, until the path limit is kept.
-    would_be = plan.untruncated_paths
+    would_be = None if paths is None else plan.untruncated_paths
     if paths is None or would_be is None or would_be <= paths:
         return plan
     return GivenUpPlan(plan.cfg, s.InstrumentationPlan({}), plan.weights, would_be)
@@ -332,86 +311,168 @@ def give_up(plan: PlanT, paths: int | None) -> PlanT | GivenUpPlan:
 # edges follow from the flow through their sources and targets, where an early end is an edge too.
 
 
-def unrolled_edge_counts(
-    unrolled: Unrolled,
+def iteration_edge_counts(
+    graph: IterationGraph,
     forest: s.SpanningTree,
     paths: Iterable[tuple[Sequence[int], int]],
     counted: Mapping[int, int],
     early: Mapping[int, int],
 ) -> tuple[int, ...]:
-    """Derive the count of every edge from all paths, by edges of `unrolled`, with their counts.
+    """Derive the count of every edge from all paths, by edges of `graph`, with their counts.
 
     `forest`, `counted`: As `removed_tree` and `counted` of `paths.edge_counts`. `early`: Block ->
     activations that ended early in it.
     """
-    cfg = unrolled.cfg
-    counts, executions = [0] * len(cfg.edges), [0] * cfg.vertex_count
+    counts, vertices = [0] * len(graph.cfg.edges), graph.vertex_count
+    supply = [0] * (2 * vertices)  # Flow over the removed edges out of v, and at |V| + w into w
+    source, target, cfg_edge, *_ = graph.columns
     for path, count in paths:
-        for edge, arrives in _new_part(unrolled, path):
-            if edge.cfg_edge is not None:
-                counts[edge.cfg_edge] += count
+        for edge, arrives in _new_part(graph, path):
+            begin, end = graph.base(source[edge]), graph.base(target[edge])
+            if cfg_edge[edge] >= 0:
+                counts[cfg_edge[edge]] += count
+            if cfg_edge[edge] >= 0 or edge in graph.borders:
+                supply[begin] -= count
+                supply[vertices + end] += count
             if arrives:
-                executions[unrolled.copies[edge.target].vertex] += count
-    supply = _supply(unrolled, counts, executions, early)
-    for number, count in counted.items():
-        counts[number] = count
-    solved = s.solve_tree(forest, [counts[edge] for edge in unrolled.removed], supply)
-    for number, count in zip(unrolled.removed, solved, strict=True):
-        counts[number] = count
+                supply[end] += count
+                supply[vertices + end] -= count
+    for block, count in early.items():
+        for number in graph.regions_of(block):
+            supply[graph.regions[number].at[block]] -= count
+    for edge, count in counted.items():
+        counts[edge] = count
+    solved = s.solve_tree(forest, [counts[edge] for edge in graph.removed], supply)
+    for edge, count in zip(graph.removed, solved, strict=True):
+        counts[edge] = count
     return tuple(counts)
 
 
-def _supply(
-    unrolled: Unrolled, counts: Sequence[int], executions: Sequence[int], early: Mapping[int, int]
-) -> list[int]:
-    """Flow over the removed edges out of v, and, negative, into w at |V| + w."""
-    cfg = unrolled.cfg
-    supply = [0] * (2 * cfg.vertex_count)
-    for vertex in {cfg.edges[edge].source for edge in unrolled.removed}:
-        known = sum(counts[edge] for edge in cfg.out_edges[vertex])
-        supply[vertex] = executions[vertex] - known - early.get(vertex, 0)
-    for vertex in {cfg.edges[edge].target for edge in unrolled.removed}:
-        known = sum(counts[edge] for edge in cfg.in_edges[vertex])
-        supply[cfg.vertex_count + vertex] = known - executions[vertex]
-    return supply
-
-
-def _new_part(unrolled: Unrolled, path: Sequence[int]) -> Iterator[tuple[s.DagEdge, bool]]:
+def _new_part(graph: IterationGraph, path: Sequence[int]) -> Iterator[tuple[int, bool]]:
     """Yield the edges that this path adds, and whether it adds the execution of their target."""
     # An iteration in the middle of a long visit to a loop is part of k paths. Each path adds only
     # what no other path adds:
     #
     # - Of a path that began at the head of a loop, all but its last iteration there is part of
     #   older paths; what counts begins at its last inner back edge. This needs heads at which only
-    #   the loop's back edges begin paths (`Unrolled.full_loops`).
+    #   the loop's back edges begin paths (`full_loops`).
     # - In other loops, what counts of a path that a tail of the loop ended stops after the first of
     #   its last k iterations, the inner back edge included: the next path goes on from there.
-    edges = [unrolled.edges[edge] for edge in path]
-    first, last = 0, len(edges)
+    first, last = 0, len(path)
+    head = graph.columns.target[path[0]]
     # The loop whose back edge began the path, where that is sure
-    if edges[0].cfg_edge is None and edges[0].target in unrolled.full_loops:
-        begun = unrolled.loop_of[unrolled.copies[edges[0].target].vertex]
-        first = _inner_back_edge(unrolled, path, begun, begun.iterations - 1)
-    ended = _ended_by(unrolled, edges[-1])
+    if head in graph.full_loops and path[0] == graph.entry_dummy[head]:
+        begun = graph.loop_of[head]
+        first = _inner_back_edge(graph, path, begun, begun.iterations - 1)
+    ended = _ended_by(graph, path[-1])
     if ended is not None:
-        last = _inner_back_edge(unrolled, path, ended, 1)
-    for place in range(first, min(last + 1, len(edges))):
-        yield edges[place], place != last
+        last = _inner_back_edge(graph, path, ended, 1)
+    for place in range(first, min(last + 1, len(path))):
+        yield path[place], place != last
 
 
-def _ended_by(unrolled: Unrolled, edge: s.DagEdge) -> IteratedLoop | None:
+def _ended_by(graph: IterationGraph, edge: int) -> IteratedLoop | None:
     """Return the loop whose back edge ended the path, if that began the next path unsurely."""
-    loop = unrolled.loop_of.get(unrolled.copies[edge.source].vertex)
-    if loop is None or loop.head in unrolled.full_loops or edge.cfg_edge is not None:
+    loop = graph.loop_of.get(graph.base(graph.columns.source[edge]))
+    if loop is None or loop.head in graph.full_loops or edge in graph.borders:
         return None
-    return loop if any(ended in loop.back_edges for ended in edge.stands_for) else None
+    return loop if any(each in loop.back_edges for each in graph.stood_for(edge) or ()) else None
 
 
-def _inner_back_edge(unrolled: Unrolled, path: Sequence[int], loop: IteratedLoop, copy: int) -> int:
+def _inner_back_edge(
+    graph: IterationGraph, path: Sequence[int], loop: IteratedLoop, copy: int
+) -> int:
     """Return the place of the back edge out of a copy of `loop`."""
-    edges = (unrolled.edges[edge] for edge in path)
+    source, _, cfg_edge, *_ = graph.columns
     return next(
         place
-        for place, edge in enumerate(edges)
-        if edge.cfg_edge in loop.back_edges and unrolled.copies[edge.source].iteration == copy
+        for place, edge in enumerate(path)
+        if cfg_edge[edge] in loop.back_edges and graph.copy[source[edge]] == copy
     )
+
+
+# -- What a plan tells of itself
+
+
+def describe_paths(plan: IterationPlan, number: int) -> dict[str, Any]:
+    """Return what paths of a region are counted by, edges by their place in the region."""
+    graph, cfg = plan.dag, plan.cfg
+    region, name = graph.regions[number], cfg.name_of
+    edges = graph.edges_of(number)
+    place = {edge: at for at, (edge, *_) in enumerate(edges)}
+    table, increments, in_tree = table_1(graph, plan.numbering), plan.increments, plan.tree.in_tree
+    weights = graph.edge_weights(plan.weights)
+    is_in_order = region.loops or cfg.ordered  # as `number_iterations` has it
+
+    def by_block(numbers: Sequence[int]) -> dict[str, int]:
+        blocks = ((at, region.blocks[at]) for at in region.blocks)
+        return {str(name(b)): numbers[at] for at, b in blocks if b < len(cfg.blocks)}
+
+    def by_iteration(values: Sequence[int]) -> list[list[int] | None]:
+        return [[values[copy] for copy in each.copies] or None for each in edges]
+
+    return {
+        "loops": [
+            {
+                "head": str(name(region.blocks[loop.head])),
+                "blocks": [str(name(region.blocks[at])) for at in sorted(loop.body)],
+                "back_edges": [place[edge] for edge in loop.back_edges],
+                "iterations": loop.iterations,
+            }
+            for loop in region.loops
+        ],
+        "limited_loops": [],
+        "num_paths": by_block(table.num_paths),
+        "invalid_paths": by_block(table.invalid_paths),
+        "values": by_iteration(table.values),
+        "order": (s.SuccessorOrder.FILE if is_in_order else s.SuccessorOrder.FEWEST).value,
+        "compensation": by_iteration(table.compensation),
+        "tree": by_iteration(in_tree),
+        "root_edge": s.ROOT_EDGE,
+        "increments": by_iteration(increments.increments),
+        "dummy_edges": [
+            {
+                "from": str(name(graph.vertex[edge.source])),
+                "to": str(name(graph.vertex[edge.target])),
+                "for": [place[each] for each in edge.stands_for],
+                "iteration": graph.copy[edge.source],
+                "value": table.values[edge.id],
+                "compensation": table.compensation[edge.id],
+                "increment": increments.increments[edge.id],
+                "weight": weights[edge.id],
+                "tree": in_tree[edge.id],
+            }
+            for edge in graph.dummies
+            if graph.region_of(edge.id) == number and edge.id not in graph.borders
+        ],
+    }
+
+
+def describe_region(plan: IterationPlan, number: int) -> dict[str, Any]:
+    """Return what a region is, and its paths."""
+    graph, name = plan.dag, plan.cfg.name_of
+    region, edges = graph.regions[number], graph.edges_of(number)
+    ends = [[str(name(each.source)), str(name(each.target))] for each in edges]
+    weights = graph.edge_weights(plan.weights)
+    following = [*plan.numbering.first[1:], plan.num_paths]
+    return {
+        "head": None if region.loop is None else str(name(region.loop.head)),
+        "collapsed": {
+            str(name(region.blocks[at])): [str(name(block)) for block in sorted(blocks)]
+            for at, blocks in sorted(region.collapsed.items())
+        },
+        "edges": ends,
+        "stands_for": [each.edge for each in edges],
+        "back_edges": [
+            pair
+            for pair, each in zip(ends, edges, strict=True)
+            if each.edge in plan.dag.dfs.back_edges
+        ],
+        "weights": [
+            weights[each.copies[0]] if each.edge is None else plan.weights[each.edge]
+            for each in edges
+        ],
+        "first_path": plan.numbering.first[number],
+        "valid_paths": following[number] - plan.numbering.first[number],
+        **describe_paths(plan, number),
+    }

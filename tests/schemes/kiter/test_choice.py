@@ -11,7 +11,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions
-from simprof.profiler.schemes.kiter.choice import LoopChoice, read_choices, unmatched
+from simprof.profiler.schemes.kiter.loops import LoopChoice, read_choices, unmatched
 from simprof.profiler.schemes.kiter.planner import GivenUpPlan, IterationPlan, give_up, plan_kiter
 from simprof.profiler.schemes.mode_options import read
 from simprof.profiler.schemes.registry import make_plan

@@ -10,7 +10,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.request.request import SchemeOptions, Setting
-from simprof.profiler.schemes.kiter.nested import NestedPlan
+from simprof.profiler.schemes.kiter.planner import IterationPlan
 from tests.conftest import FIXTURES
 from tests.oracles.exact import simulate_settings
 from tests.oracles.profiles import check_profiles
@@ -85,8 +85,8 @@ def test_unfinished_paths_of_all_graphs_are_told(
             if events.cfg.address == nest.address
         )
         plan = scheme.routine_plan(number)
-        assert isinstance(plan, NestedPlan)
-        assert len(plan.regions) > 2
+        assert isinstance(plan, IterationPlan) and plan.outer
+        assert len(plan.dag.regions) > 2
         unfinished = [path for path in nest.path_counts if path.partial]
         assert any(path.collapsed for path in unfinished)  # in the loop around
         assert any(path.start == "loop-entry" for path in unfinished)  # and in the one inside

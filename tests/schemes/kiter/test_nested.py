@@ -12,9 +12,9 @@ from simprof.profiler.graphs.flow import check
 from simprof.profiler.graphs.paths import PathRecord
 from simprof.profiler.plan.actions import RegisterEffect
 from simprof.profiler.plan.interpret import ExecutedWalk, execute, rehearse
-from simprof.profiler.schemes.kiter.choice import read_choices
 from simprof.profiler.schemes.kiter.code import BeginPath, NextIteration
-from simprof.profiler.schemes.kiter.nested import NestedPlan, plan_outer
+from simprof.profiler.schemes.kiter.loops import read_choices
+from simprof.profiler.schemes.kiter.placement import Saved, saved_states
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from tests.oracles.brute import random_graph, random_walk, structured_graph
 from tests.oracles.collapsed import (
@@ -31,13 +31,13 @@ from tests.support.figures import KITER_8_EDGES, edge, letters, named, walk
 from tests.support.loop_graphs import random_loops
 
 
-def planned(cfg: ControlFlowGraph, **options: object) -> NestedPlan | IterationPlan:
-    plan = plan_outer(cfg, **options) or plan_kiter(cfg, **options)  # type: ignore[arg-type]
+def planned(cfg: ControlFlowGraph, **options: object) -> IterationPlan:
+    plan = plan_kiter(cfg, outer=True, **options)  # type: ignore[arg-type]
     plan.validate()
     return plan
 
 
-def oracle_levels(cfg: ControlFlowGraph, plan: NestedPlan | IterationPlan) -> list[Level]:
+def oracle_levels(cfg: ControlFlowGraph, plan: IterationPlan) -> list[Level]:
     """The levels that should be profiled, with the k that the plan chose for each loop."""
     got = {frozenset(loop.back_edges): loop.iterations for loop in plan.loops}
     return list(levels(cfg, every_loop(cfg), got, set(plan.cut_edges)))
@@ -50,7 +50,7 @@ def as_path(record: PathRecord) -> OuterPath:
 
 
 def assert_exact(
-    cfg: ControlFlowGraph, plan: NestedPlan | IterationPlan, walks: Sequence[Sequence[int]]
+    cfg: ControlFlowGraph, plan: IterationPlan, walks: Sequence[Sequence[int]]
 ) -> None:
     """Check what the plan reads of its counters against the paths of the walks."""
     counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(steps)) for steps in walks])
@@ -93,7 +93,7 @@ def check_random_graph(seed: int) -> bool:
         assert len(set(map(as_path, records))) == len(records)
     walks = [random_walk(rng, cfg, rng.choice((3, 15, 60))) for _ in range(20)]
     assert_exact(cfg, plan, walks)
-    return isinstance(plan, NestedPlan) and len(plan.regions) > 1
+    return len(plan.dag.regions) > 1
 
 
 @pytest.mark.long
@@ -153,11 +153,11 @@ def test_random_choices(seed: int) -> None:
 # The paper's graph
 
 
-def figure_8(**options: object) -> tuple[ControlFlowGraph, NestedPlan]:
+def figure_8(**options: object) -> tuple[ControlFlowGraph, IterationPlan]:
     """L1 is 2 3; L3 is 4 5 6, with L2, which is 4 5, inside: both have the head 4."""
     cfg = named(KITER_8_EDGES, "1", "7", "KITER figure 8")
     plan = planned(cfg, **options)
-    assert isinstance(plan, NestedPlan)
+    assert plan.outer
     return cfg, plan
 
 
@@ -244,7 +244,7 @@ def test_registers_of_the_loops_around_are_in_use() -> None:
     """Inside of a collapsed loop no action says that what registers hold is of no use any more."""
     cfg = named("1>2 2>3 3>4 4>3 4>2 4>5", "1", "5")
     plan = planned(cfg, choices=read_choices("@3=1"))
-    assert isinstance(plan, NestedPlan)
+    assert plan.outer
     inside = {edge(cfg, ends) for ends in ("2>3", "3>4", "4>3")}
     begun = [action for at in inside for action in plan.plan.actions.get(at, ())]
     assert any(isinstance(action, BeginPath) for action in begun)
@@ -254,10 +254,10 @@ def test_registers_of_the_loops_around_are_in_use() -> None:
 def test_three_levels() -> None:
     cfg = named("1>2 2>3 3>4 4>5 5>4 5>6 6>3 6>7 7>2 7>8", "1", "8")
     plan = planned(cfg)
-    assert isinstance(plan, NestedPlan) and len(plan.regions) == 3
+    assert len(plan.dag.regions) == 3
     # c[0], c[1] and itr, and what is saved of the two loops around the innermost
     assert plan.plan.registers == 3 + 3 + 3
-    assert [(each.saved, each.around) for each in plan.regions] == [(0, 0), (2, 2), (5, 2)]
+    assert saved_states(plan.dag) == (None, Saved(2, 2), Saved(5, 2))
     rng = random.Random(1)
     assert_exact(cfg, plan, [random_walk(rng, cfg, 200) for _ in range(20)])
 
@@ -285,7 +285,7 @@ def test_irreducible_part_inside() -> None:
     # 3 and 4 are a loop with two entries, in the loop 2 .. 5.
     cfg = named("1>2 2>3 2>4 3>4 4>3 4>5 5>2 5>6", "1", "6")
     plan = planned(cfg)
-    assert isinstance(plan, IterationPlan) and not plan.loops
+    assert not plan.outer and not plan.loops
     # With a loop around it, that one can be iterated: the inner one is a block, whatever it holds.
     around = named("0>1 1>2 2>3 2>4 3>4 4>3 4>5 5>2 5>6 6>1 6>7", "0", "7")
     outer = planned(around)

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
+from simprof.profiler.graphs.dag import make_dag
 from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.numbering import graph_facts
 from simprof.profiler.graphs.paths import PathEnd, PathStart
@@ -13,10 +15,16 @@ from simprof.profiler.plan.actions import Execution
 from simprof.profiler.plan.interpret import ExecutedWalk, execute, follow
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import SchemeOptions, TableChoice
-from simprof.profiler.schemes.kiter.choice import read_choices
-from simprof.profiler.schemes.kiter.numbering import Fitted, _Fitter, choose, number_iterations
+from simprof.profiler.schemes.kiter.graph import unroll
+from simprof.profiler.schemes.kiter.loops import divide, innermost_loops, read_choices
+from simprof.profiler.schemes.kiter.numbering import (
+    Ways,
+    fit,
+    fit_within,
+    number_iterations,
+    table_1,
+)
 from simprof.profiler.schemes.kiter.planner import IterationPlan, plan_kiter
-from simprof.profiler.schemes.kiter.unrolled import innermost_loops, unroll
 from simprof.profiler.schemes.pp import plan_pp
 from simprof.profiler.schemes.registry import make_plan
 from simprof.simulator.errors import UsageError
@@ -149,8 +157,7 @@ def test_figure_4_unrolled_graph() -> None:
     unrolled = plan.dag
 
     def name(vertex: int) -> str:
-        copy = unrolled.copies[vertex]
-        return str(cfg.name_of(copy.vertex)) + "'" * copy.iteration
+        return str(cfg.name_of(unrolled.vertex[vertex])) + "'" * unrolled.copy[vertex]
 
     found = {(name(e.source), name(e.target)) for e in unrolled.edges}
     loop = {("2", "3"), ("2", "4"), ("3", "5"), ("4", "5")}
@@ -172,31 +179,33 @@ def test_figure_5_values_and_compensation() -> None:
         given = static["compensation"][each.id]
         assert given == ([1, 0] if ends in ("2>4", "4>6") else [0] * len(given)), ends
     unrolled = plan.dag
-    start, end = unrolled.entry_dummy[1], unrolled.exit_dummy[unrolled.copy(4, 2)]
-    assert (plan.numbering.values[start], plan.numbering.values[end]) == (13, 1)
+    start, end = unrolled.entry_dummy[1], unrolled.exit_dummy[unrolled.copy_of(4, 2)]
+    valued = table_1(unrolled, plan.numbering).values
+    assert (valued[start], valued[end]) == (13, 1)
 
 
 def trace_of_algorithm_1(cfg: ControlFlowGraph, plan: IterationPlan) -> list[list[str]]:
     """The rows of table 1 that the plan's numbering implies."""
-    numbering, unrolled = plan.numbering, plan.dag
+    unrolled = plan.dag
+    table = table_1(unrolled, plan.numbering)
     short = {"ENTRY": "S", "EXIT": "E"}
 
     def name(vertex: int) -> str:
-        found = str(cfg.name_of(unrolled.copies[vertex].vertex))
+        found = str(cfg.name_of(unrolled.vertex[vertex]))
         return short.get(found, found)
 
     rows = []
     for vertex in unrolled.order:
-        for number in numbering.order[vertex]:
+        for number in unrolled.out_edges[vertex]:
             each = unrolled.edges[number]
-            target, value = each.target, numbering.values[number]
-            paths = value + numbering.num_paths[target]
+            target, value = each.target, table.values[number]
+            paths = value + table.num_paths[target]
             row = [
                 name(vertex),
                 f"{name(vertex)}>{name(target)}",
-                str(unrolled.copies[each.source].iteration),
+                str(unrolled.copy[each.source]),
             ]
-            row += [str(value), str(paths), str(numbering.compensation[number])]
+            row += [str(value), str(paths), str(table.compensation[number])]
             rows.append(row)
     return rows
 
@@ -209,8 +218,8 @@ def test_table_1_line_by_line() -> None:
     invalid = {(row[0], int(row[2])): int(row[6]) for row in expected if len(row) > 6}
     block = {str(cfg.name_of(v)): v for v in range(cfg.vertex_count)} | {"S": cfg.entry}
     for (name, iteration), count in invalid.items():
-        vertex = plan.dag.copy(block[name], iteration)
-        assert plan.numbering.invalid_paths[vertex] == count, name
+        vertex = plan.dag.copy_of(block[name], iteration)
+        assert table_1(plan.dag, plan.numbering).invalid_paths[vertex] == count, name
 
 
 def test_figures_6_and_7_without_event_counting() -> None:
@@ -460,16 +469,18 @@ def test_choices_within_limits(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_loops(rng, 9) if seed % 2 else random_graph(rng)
     dfs = depth_first(cfg)
-    loops = innermost_loops(cfg, dfs, rng.randint(2, 4))
-    for limit in (None, 1, 2, 5, 10, 20, 50):
-        found = choose(cfg, dfs, loops, limit, None)
-        unrolled = unroll(cfg, dfs, found.loops, found.cuts)
-        assert found.paths == number_iterations(unrolled).total
+    k = rng.randint(2, 4)
+    nests = innermost_loops(cfg, dfs, k)
+    (region,) = divide(cfg, nests, {each.loop.back_edges: k for each in nests})
+    for limit in (0, 1, 2, 5, 10, 20, 50):
+        found = fit(cfg, dfs, region, limit)
+        assert found.paths == number_iterations(unroll(cfg, dfs, (found,))).total
+        ways = Ways(cfg, dfs, region, make_dag(cfg, dfs))
         thresholds = [max(limit >> bits, 1) for bits in range(7)] if limit else [math.inf]
-        each = [_Fitter(cfg, dfs).within(loops, threshold) for threshold in thresholds]
-        fitting = (x for x in each if x is None or limit is None or x.paths <= limit)
-        first = next(fitting, None) or Fitted((), found.cuts, found.paths)
-        assert found[:3] == first[:3]
+        each = [fit_within(ways, threshold) for threshold in thresholds]
+        fitting = (x for x in each if x is None or not limit or x.region.paths <= limit)
+        first = next(fitting, None)
+        assert found == (replace(found, loops=()) if first is None else first.region)
 
 
 # What event counting saves
