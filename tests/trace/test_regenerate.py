@@ -19,13 +19,7 @@ from simprof.profiler.trace.format import (
     CHECKPOINT_SPAN,
     HEAD,
     TAIL,
-    Trace,
-    TraceEnd,
-    TraceEvent,
-    TraceFile,
-    TraceHeader,
     frame,
-    load,
     parse,
 )
 from simprof.profiler.trace.regeneration import regenerate
@@ -220,30 +214,6 @@ def test_a_changed_token_is_found(fixture_elf: Find, tmp_path: Path, mode: str) 
         assert blocks != whole
 
 
-def test_a_damaged_byte_stops_there(fixture_elf: Find, tmp_path: Path) -> None:
-    traced = record(fixture_elf("calls"), "bits", tmp_path)
-    whole = check_whole(traced)
-    data = bytearray(traced.path.read_bytes())
-    _, start, end = next(frame for frame in positions(bytes(data)) if frame[0] == "C")
-    data[(start + end) // 2] ^= 4
-    blocks, result = traced.follow(bytes(data))
-    assert result.problem == f"the file is damaged at byte {start}"
-    assert blocks == whole[: len(blocks)]
-
-
-def test_a_damaged_length_is_no_cut(fixture_elf: Find, tmp_path: Path) -> None:
-    """A length that passes the file's end does not make tokens of the frames behind it."""
-    traced = record(fixture_elf("nonlocal"), "witness", tmp_path)
-    whole = check_whole(traced)
-    data = traced.path.read_bytes()
-    for _, start, _ in [each for each in positions(data) if each[0] == "C"][:10]:
-        damaged = bytearray(data)
-        damaged[start + 2] ^= 1
-        blocks, result = traced.follow(bytes(damaged))
-        assert result.problem == f"the file is damaged at byte {start}"
-        assert blocks == whole[: len(blocks)]
-
-
 def test_the_digest_tells_other_executions(fixture_elf: Find, tmp_path: Path) -> None:
     """Whether a digest is compared is `check`'s to say; where they differ is told."""
     traced = record(fixture_elf("deep"), "bits", tmp_path)
@@ -259,29 +229,6 @@ def test_the_digest_tells_other_executions(fixture_elf: Find, tmp_path: Path) ->
 
 
 # The file
-
-
-def test_files_round_trip(tmp_path: Path) -> None:
-    header = TraceHeader("f", "00", "sparcv9", ("a", "b"), "bits", {"entries": [4]})
-    event = TraceEvent(7, 9, -1, (3, 4), 2, 5, -1)
-    file = TraceFile(tmp_path / "t", header)
-    file.routine(3, {5: (1, 8), 9: (0, 8)})
-    file.chunk(11, b"\x12\x34")
-    file.event(event)
-    file.checkpoint(12, -5)
-    file.chunk(13, b"\x56")
-    file.close(TraceEnd(13, 99, 24))
-    expected = Trace(
-        header,
-        {3: {5: (1, 8), 9: (0, 8)}},
-        b"\x12\x34\x56",
-        13,
-        {12: (1 << 64) - 5},
-        (event,),
-        TraceEnd(13, 99, 24),
-        None,
-    )
-    assert load(tmp_path / "t") == expected
 
 
 @pytest.mark.parametrize(

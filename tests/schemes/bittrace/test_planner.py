@@ -317,15 +317,10 @@ def check_short_words(seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
     return plan.codes.word_count
 
 
-def test_random_graphs_with_short_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = Counter(check_short_words(seed, monkeypatch) for seed in range(100))
+@pytest.mark.parametrize("graphs", [100, pytest.param(400, marks=pytest.mark.long)])
+def test_random_graphs_with_short_words(monkeypatch: pytest.MonkeyPatch, graphs: int) -> None:
+    counts = Counter(check_short_words(seed, monkeypatch) for seed in range(graphs))
     assert set(counts) >= {1, 2, 3}, counts
-
-
-@pytest.mark.long
-def test_a_thousand_random_graphs_with_short_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in range(100, 400):
-        check_short_words(seed, monkeypatch)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
@@ -457,12 +452,6 @@ def test_a_way_without_predicates_needs_no_register() -> None:
     assert_exact(cfg, plan_bittrace(cfg, merged=True), [walk(cfg, "ABD"), walk(cfg, "ACD")[:1]])
 
 
-@pytest.mark.seeds(range(100))
+@pytest.mark.seeds(range(400), few=100)
 def test_random_graphs(seed: int) -> None:
     check_random_graph(seed)
-
-
-@pytest.mark.long
-def test_a_thousand_random_graphs() -> None:
-    for seed in range(100, 400):
-        check_random_graph(seed)

@@ -58,7 +58,7 @@ def test_counts_are_true_on_many_graphs(seed: int) -> None:
     check_walks(cfg, [random_walk(rng, cfg) for _ in range(15)])
 
 
-def check_program(seed: int, routines: int = 3) -> None:
+def check_program(seed: int, routines: int) -> None:
     """The library counts each logged edge as often as it is crossed, whatever nests."""
     rng = random.Random(seed)
     graphs = [random_routine(rng) for _ in range(routines)]
@@ -74,14 +74,8 @@ def check_program(seed: int, routines: int = 3) -> None:
             assert plan.read(counters).edges == true
 
 
-@pytest.mark.seeds(range(100))
+@pytest.mark.seeds(range(400), few=100)
 def test_library_counts_crossings_in_whole_programs(seed: int) -> None:
-    check_program(seed)
-
-
-@pytest.mark.long
-@pytest.mark.seeds(range(100, 400))
-def test_library_counts_crossings_in_many_programs(seed: int) -> None:
     check_program(seed, 1 + seed % 4)
 
 

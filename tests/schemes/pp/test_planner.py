@@ -2,8 +2,6 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.graphs.flow import check
@@ -157,28 +155,6 @@ def test_large_routine() -> None:
     true = Counter(steps)
     counts = plan.edge_counts(outcome.paths, outcome.counters, partial)
     assert counts == tuple(true[each.id] for each in cfg.edges)
-
-
-@st.composite
-def multigraphs(draw: st.DrawFn) -> ControlFlowGraph:
-    blocks = draw(st.integers(1, 7))
-    vertex = st.integers(0, blocks - 1)
-    edges = draw(st.lists(st.tuples(vertex, vertex), max_size=14))
-    entries = draw(st.lists(vertex, min_size=1, max_size=2, unique=True))
-    exits = draw(st.lists(vertex, min_size=1, max_size=2))
-    return graph(blocks, edges, entries, exits)
-
-
-@pytest.mark.long
-@given(multigraphs(), st.sampled_from([None, 1, 2, 5]), st.randoms(use_true_random=False))
-def test_any_graph_any_execution(
-    cfg: ControlFlowGraph, limit: int | None, rng: random.Random
-) -> None:
-    weights = [rng.randint(0, 5) for _ in cfg.edges]
-    root, per_vertex = rng.choice(list(RootEdge)), rng.random() < 0.5
-    plan = plan_pp(cfg, path_limit=limit, weights=weights, root=root, per_vertex=per_vertex)
-    plan.validate()
-    assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg) for _ in range(12)])
 
 
 @pytest.mark.seeds(range(150))

@@ -260,15 +260,9 @@ def check_random_graph(seed: int) -> None:
     assert spent[VertexPlacement.EDGE] <= sum(map(len, walks))  # a counter on every edge
 
 
-@pytest.mark.seeds(range(100))
+@pytest.mark.seeds(range(1100), few=100)
 def test_random_graphs(seed: int) -> None:
     check_random_graph(seed)
-
-
-@pytest.mark.long
-def test_a_thousand_random_graphs() -> None:
-    for seed in range(100, 1100):
-        check_random_graph(seed)
 
 
 @pytest.mark.seeds(range(40))
