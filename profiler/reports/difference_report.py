@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from fractions import Fraction
 from itertools import groupby
 from typing import TypeVar
 
@@ -19,7 +18,7 @@ from simprof.profiler.profiles.documents import head
 from simprof.profiler.profiles.measures import MEASURES
 from simprof.profiler.profiles.tables import SEPARATOR, Cell
 from simprof.profiler.reports import tables as layout
-from simprof.profiler.reports.display import digits, plural, readable, shorten_list, visible
+from simprof.profiler.reports.display import digits, growth, plural, readable, shorten_list, visible
 from simprof.profiler.reports.mode_facts import setting_name
 from simprof.profiler.reports.quality import PairQuality, verdict_note, verdict_table
 from simprof.profiler.reports.run_json import measurement_head
@@ -144,19 +143,7 @@ def route(steps: Sequence[str]) -> str:
 def _change(pair: Pair) -> tuple[str, str, str, str]:
     before, after = pair
     sign = "+" if after > before else ""
-    return digits(before), digits(after), f"{sign}{digits(after - before)}", _share(pair)
-
-
-def _share(pair: Pair) -> str:
-    """Return the change in percent, every digit of it right; a large one as a factor."""
-    before, after = pair
-    if not before:
-        return "-"
-    if after >= 1_000 * before:
-        return f"{digits(after // before)} x"
-    hundredths = round(Fraction(10_000 * (after - before), before))
-    sign = "" if after == before else "+" if after > before else "-"
-    return f"{sign}{digits(abs(hundredths) // 100)}.{abs(hundredths) % 100:02} %"
+    return digits(before), digits(after), f"{sign}{digits(after - before)}", growth(before, after)
 
 
 COLUMNS = (

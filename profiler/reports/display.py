@@ -233,6 +233,35 @@ def share(part: Fraction | float) -> str:
     return f"{hundredths / 100:.2f} %"
 
 
+def growth(before: int | Fraction, after: int | Fraction) -> str:
+    """Return by how much a number grew, in percent, every digit right; large growth as a factor.
+
+    Examples
+    --------
+    >>> [growth(100, after) for after in (100, 90, 300_000)]
+    ['0.00 %', '-10.00 %', '3,000 x']
+    >>> growth(10**12, 10**12 + 7)
+    '+7.0e-10 %'
+    """
+    from fractions import Fraction  # most reports compare nothing, and need not load it
+
+    if not before:
+        return "-"
+    if after >= 1_000 * before:
+        return f"{digits(after // before)} x"
+    percent = Fraction(100 * (after - before)) / before
+    if percent and not round(100 * percent):
+        return f"{float(percent):+.1e} %"
+    sign = "+" if after > before else "-" if after < before else ""
+    return f"{sign}{exact_percent(abs(percent))}"
+
+
+def exact_percent(number: Fraction) -> str:
+    """Return a number of percent, 0 or more and of any size, with two places."""
+    hundredths = round(100 * number)
+    return f"{digits(hundredths // 100)}.{hundredths % 100:02} %"
+
+
 def plural(number: int, noun: str) -> str:
     """Return the number and its noun, in the plural where that is right."""
     return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"

@@ -841,6 +841,7 @@ def test_explanations_name_source_lines() -> None:
         (["check", "b", "--limit", "added"], "METRIC=PCT"),
         (["check", "b", "--limit", "added=-5"], "METRIC=PCT"),
         (["check", "b", "--max", "added=lots"], "METRIC=VALUE"),
+        (["check", "b", "--max", "added=-1e400"], "METRIC=VALUE"),
         (["check", "b", "--max", "added=5%"], "only overhead has a maximum in percent"),
         (["check", "b", "--tolerance", "-1"], "is not a percentage"),
         (["check", "b", "--json", "b"], "is read as well"),
@@ -962,6 +963,15 @@ def test_the_markdown_report_has_whole_rows() -> None:
     row = next(line for line in lines if "is entered now" in line)
     assert row.replace("\\|", "").count("|") == 3
     assert "f\\<g\\>\\|h" in row
+
+
+def test_reports_take_numbers_of_any_size() -> None:
+    found = compared(baseline(), baseline(added=10**400), tolerance=None)
+    assert "1.00e398 x" in reports.render_text(found, 120, False)
+    (run,) = json.loads(reports.render_json(found))["runs"]
+    added, overhead = run["settings"][0]["differences"]
+    assert (added["metric"], added["now"], added["percent"]) == ("added", 10**400, None)
+    assert (overhead["metric"], overhead["now"]) == ("overhead", None)
 
 
 def test_the_json_report_has_everything() -> None:

@@ -255,13 +255,15 @@ def ceiling(value: str | Ceiling) -> Ceiling:
     return Ceiling(pattern, number)
 
 
+LARGEST = 10**100  # of a limit
 LARGE_EXPONENT = re.compile(r"e[+-]?[\d_]{4}", re.IGNORECASE)
 
 
 def _fraction(text: str) -> Fraction | None:
     try:
         # Fractions take exponents of any size, and work them out.
-        return None if LARGE_EXPONENT.search(text) else Fraction(text.strip())
+        number = None if LARGE_EXPONENT.search(text) else Fraction(text.strip())
+        return number if number is not None and abs(number) < LARGEST else None
     except (ValueError, ZeroDivisionError):
         return None
 

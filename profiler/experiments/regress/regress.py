@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -141,6 +141,7 @@ class SettingCheck(Struct, frozen=True):
     routines: tuple[RoutineChange, ...]  # Routines that differ
     causes: tuple[ChangeCause, ...]  # What changed that can explain it: also where nothing differs.
     failed: bool
+    error: ClassVar[None] = None  # A result of a run that could be made
 
     @property
     def state(self) -> State:
@@ -167,6 +168,12 @@ class RunCheck(Struct, frozen=True):
     ending: tuple[MetricChange, ...] = ()  # How it ended and what it wrote, where that differs
     settings: tuple[SettingCheck, ...] = ()
     causes: tuple[ChangeCause, ...] = ()  # What changed about program, input and tools
+    routines: ClassVar[tuple[RoutineChange, ...]] = ()  # They differ under a setting
+
+    @property
+    def differences(self) -> tuple[MetricChange, ...]:
+        """What differs of the run itself."""
+        return self.ending
 
     @property
     def state(self) -> State:

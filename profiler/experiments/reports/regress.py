@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simprof.profiler.profiles.codec import big_integers, encode
 from simprof.profiler.profiles.documents import head
-from simprof.profiler.reports.display import brief, group_digits, plural
+from simprof.profiler.reports.display import brief, exact_percent, group_digits, growth, plural
 from simprof.profiler.reports.tables import (
     BLANK,
     Part,
@@ -32,7 +33,7 @@ from simprof.profiler.reports.tables import (
 from simprof.profiler.schemes.cost_model import this_simprof
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
+    from simprof.profiler.experiments.regress.causes import RoutineChange
     from simprof.profiler.experiments.regress.regress import (
         Check,
         MetricChange,
@@ -52,7 +53,7 @@ def shown(number: int | Fraction | str | None) -> str:
         case int():
             return group_digits(number)
         case Fraction():
-            return f"{float(100 * number):.2f} %"
+            return exact_percent(100 * number)
         case text if len(text) == 64:  # a digest
             return text[:12]
         case text:
@@ -61,11 +62,10 @@ def shown(number: int | Fraction | str | None) -> str:
 
 def moved_by(difference: MetricChange) -> str:
     """Return by how much a metric moved, in percent."""
-    percent = difference.percent
-    if percent is None:
+    old, new = difference.baseline, difference.now
+    if isinstance(old, str) or isinstance(new, str) or old is None or new is None:
         return "-"
-    shown = f"{float(percent):+.2f} %"
-    return shown if percent == 0 or shown[1:] != "0.00 %" else f"{float(percent):+.1e} %"
+    return growth(old, new) if difference.moved or not old else "+0.00 %"
 
 
 # Metrics whose names do not end with their unit, as those of "sizes.code_bytes" do
@@ -130,9 +130,9 @@ def routine(changed: RoutineChange) -> str:
     return ", ".join(parts)
 
 
-def routine_lines(setting_check: SettingCheck) -> Iterator[tuple[str, str]]:
-    """Yield the routines whose counts differ, the first ones of many."""
-    moved = [each for each in setting_check.routines if each.counts_differ]
+def routine_lines(checked: RunCheck | SettingCheck) -> Iterator[tuple[str, str]]:
+    """Yield the routines whose counts differ with what differs, the first ones of many."""
+    moved = [each for each in checked.routines if each.counts_differ]
     for each in moved[:MOST_ROUTINES]:
         yield f"{each.name} ({each.source})" if each.source else each.name, routine(each)
     if len(moved) > MOST_ROUTINES:
@@ -159,43 +159,30 @@ def summary(check: Check) -> str:
     return f"{compared}: {', '.join(parts) or 'nothing'}"
 
 
-class Section(Struct, frozen=True):
-    """What reports say of a run, or of one of its results."""
-
-    run: str
-    setting: str  # "" for the run itself: how it ended
-    state: State
-    error: str | None
-    differences: tuple[MetricChange, ...]
-    causes: tuple[ChangeCause, ...]  # Of a result: beyond those of its whole run
-    routines: tuple[tuple[str, str], ...]  # (name, what differs)
-
-    @property
-    def role(self) -> str:
-        """What a cause is: a reason, or a remark where nothing differs."""
-        return "note" if self.state == "same" else "why"
+# What reports have a section of, with the names of its run and, if it is a result, its setting
+Section = tuple[tuple[str, ...], "RunCheck | SettingCheck"]
 
 
 def sections(check: Check) -> Iterator[Section]:
-    """Yield what there is to say, in the order of the runs, a run before its results."""
+    """Yield what there is to say, in the order of the runs, a run before its results.
+
+    Causes of a result are those beyond those of its whole run.
+    """
     for run in check.runs:
-        results = []
-        for each in run.settings:
-            own = tuple(cause for cause in each.causes if cause not in run.causes)
-            if own or each.state != "same":
-                results.append(_of_result(run, each, own))
+        results = [
+            ((run.name, each.name), replace(each, causes=own))
+            for each in run.settings
+            if (own := tuple(cause for cause in each.causes if cause not in run.causes))
+            or each.state != "same"
+        ]
         if results or run.causes or run.state != "same":
-            yield _of_run(run)
+            yield (run.name,), run
             yield from results
 
 
-def _of_run(run: RunCheck) -> Section:
-    return Section(run.name, "", run.state, run.error, run.ending, run.causes, ())
-
-
-def _of_result(run: RunCheck, check: SettingCheck, causes: tuple[ChangeCause, ...]) -> Section:
-    routines = tuple(routine_lines(check))
-    return Section(run.name, check.name, check.state, None, check.differences, causes, routines)
+def _role(checked: RunCheck | SettingCheck) -> str:
+    """Return what a cause is: a reason, or a remark where nothing differs."""
+    return "note" if checked.state == "same" else "why"
 
 
 _STYLES: dict[State, str] = {
@@ -216,23 +203,24 @@ def render_text(check: Check, width: int, color: bool) -> str:
 
 
 def _text(section: Section) -> Iterator[Part]:
-    subject = ", ".join(filter(None, (section.run, section.setting)))
-    yield from (BLANK, paragraph((subject, "bold"), ": ", (section.state, _STYLES[section.state])))
-    if section.error is not None:
-        yield paragraph(section.error, indent=2)
-    if section.differences:
+    subject, checked = ", ".join(section[0]), section[1]
+    yield from (BLANK, paragraph((subject, "bold"), ": ", (checked.state, _STYLES[checked.state])))
+    if checked.error is not None:
+        yield paragraph(checked.error, indent=2)
+    if checked.differences:
         metric, unit, *amounts, allowed, mark = COLUMNS
         heads = text(metric), text(unit), *map(number, amounts), text(allowed), text(mark)
         table = columns(*heads, indent=2)
-        for difference in section.differences:
+        for difference in checked.differences:
             table.add_row(*row(difference))
         yield table
-    for cause in section.causes:
-        yield paragraph(f"{section.role}: {cause.kind}: {cause.text}", indent=2)
+    for cause in checked.causes:
+        yield paragraph(f"{_role(checked)}: {cause.kind}: {cause.text}", indent=2)
         yield from (paragraph(detail, indent=7) for detail in cause.details)
-    if section.routines:
+    routines = list(routine_lines(checked))
+    if routines:
         yield paragraph("routines:", indent=2)
-    for name, what in section.routines:
+    for name, what in routines:
         yield paragraph(f"{brief(name)}: {what}" if what else name, indent=4)
 
 
@@ -260,19 +248,20 @@ def escape(text: str) -> str:
 
 
 def _markdown(section: Section) -> Iterator[str]:
-    title = f"#### {escape(section.setting)}" if section.setting else f"### {escape(section.run)}"
-    yield from ("", f"{title}: {section.state}")
-    if section.error is not None:
-        yield from ("", escape(section.error))
-    if section.differences:
-        yield from ("", *_table_markdown(COLUMNS, map(row, section.differences)))
-    if section.causes:
+    names, checked = section
+    yield from ("", f"##{'#' * len(names)} {escape(names[-1])}: {checked.state}")
+    if checked.error is not None:
+        yield from ("", escape(checked.error))
+    if checked.differences:
+        yield from ("", *_table_markdown(COLUMNS, map(row, checked.differences)))
+    if checked.causes:
         yield ""
-    for cause in section.causes:
-        yield f"- {section.role}: **{cause.kind}**: {escape(cause.text)}"
+    for cause in checked.causes:
+        yield f"- {_role(checked)}: **{cause.kind}**: {escape(cause.text)}"
         yield from (f"  - {escape(detail)}" for detail in cause.details)
-    if section.routines:
-        yield from ("", *_table_markdown(("routine", "what differs"), section.routines))
+    routines = list(routine_lines(checked))
+    if routines:
+        yield from ("", *_table_markdown(("routine", "what differs"), routines))
 
 
 def _table_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -295,6 +284,8 @@ def render_json(check: Check) -> str:
         return json.dumps(document, indent=2) + "\n"
 
 
+LARGEST_FLOAT = 1e300  # Shares of numbers written by hand may be larger than any float.
+
 # Structures of a check whose objects in JSON are not their fields -> what these have
 _OBJECTS = {
     "RunCheck": ("name", "state", "error", "ending", "causes", "settings"),
@@ -312,7 +303,7 @@ def _document(value: object) -> Any:
         case tuple():
             return [_document(each) for each in value]
         case Fraction():
-            return float(value)
+            return float(value) if abs(value) < LARGEST_FLOAT else None
     return encode(value)
 
 
@@ -325,12 +316,12 @@ def render_junit(check: Check) -> str:
     root = ElementTree.Element("testsuites", name="simprof regress")
     for run in check.runs:
         suite = _element(root, "testsuite", name=_clean(run.name))
-        ending = _case(suite, "ending", _of_run(run), bool(run.ending))
+        ending = _case(suite, "ending", ((run.name,), run), bool(run.ending))
         if run.error is not None:
             kind = "timeout" if run.budget else "error"
             _element(ending, "error", message=_clean(run.error), type=kind)
         for each in run.settings:
-            _case(suite, each.name, _of_result(run, each, each.causes), each.failed)
+            _case(suite, each.name, ((run.name, each.name), each), each.failed)
         suite.set("tests", str(len(suite)))
         suite.set("failures", str(len(suite.findall("testcase/failure"))))
         suite.set("errors", str(len(suite.findall("testcase/error"))))
@@ -345,22 +336,23 @@ def _case(
     suite: ElementTree.Element, name: str, section: Section, failed: bool
 ) -> ElementTree.Element:
     """Add a test case, with what the report for people says of it."""
-    case = _element(suite, "testcase", classname=_clean(section.run), name=_clean(name))
-    noted = section.setting and (section.differences or section.causes)
-    if section.error is not None or not (failed or noted):
+    names, checked = section
+    case = _element(suite, "testcase", classname=_clean(names[0]), name=_clean(name))
+    noted = len(names) > 1 and (checked.differences or checked.causes)
+    if checked.error is not None or not (failed or noted):
         return case
     said = _element(case, "failure" if failed else "system-out")
     said.text = _clean(print_parts(list(_text(section)), _WIDTH, color=False))
     if failed:
         said.set("type", "changed")
-        said.set("message", _clean(_message(section)))
+        said.set("message", _clean(_message(checked)))
     return case
 
 
-def _message(section: Section) -> str:
+def _message(checked: RunCheck | SettingCheck) -> str:
     """Return the first thing that is beyond its limit, and why, in one line."""
-    beyond = (each for each in section.differences if each.exceeded)
-    kinds = ", ".join(dict.fromkeys(cause.kind for cause in section.causes)) or "its limit"
+    beyond = (each for each in checked.differences if each.exceeded)
+    kinds = ", ".join(dict.fromkeys(cause.kind for cause in checked.causes)) or "its limit"
     return f"{next(map(_moved, beyond), 'counts differ')} (why: {kinds})"
 
 
@@ -368,12 +360,12 @@ def render_github(check: Check) -> str:
     """Return a workflow command for each failure, which GitHub shows as an annotation."""
     lines = []
     for run in check.runs:
-        failed = [_of_run(run)] if run.error is not None or run.ending else []
-        failed += [_of_result(run, each, each.causes) for each in run.settings if each.failed]
-        for section in failed:
-            subject = " ".join(filter(None, ("simprof:", section.run, section.setting)))
+        failed: list[Section] = [((run.name,), run)] if run.error or run.ending else []
+        failed += [((run.name, each.name), each) for each in run.settings if each.failed]
+        for names, checked in failed:
+            subject = " ".join(("simprof:", *names))
             title = _escaped(subject).replace(":", "%3A").replace(",", "%2C")
-            said = _escaped(section.error or _message(section))
+            said = _escaped(checked.error or _message(checked))
             lines.append(f"::error title={title}::{said}\n")
     return "".join(lines)
 
