@@ -67,9 +67,10 @@ def _guide(path: Path) -> Hashable:
 
 
 def read_baseline(data: bytes, where: Path) -> Hashable:
-    """Read a baseline, write it again, and compare it with a good one."""
+    """Read a baseline, write it again, compare it with a good one, and report what differs."""
     from simprof.profiler.experiments.regress import file
-    from simprof.profiler.experiments.regress.regress import CheckLimits, compare_runs
+    from simprof.profiler.experiments.regress.regress import Check, CheckLimits, compare_runs
+    from simprof.profiler.experiments.reports import regress
 
     path = where / "baseline"
     path.write_bytes(data)
@@ -78,8 +79,10 @@ def read_baseline(data: bytes, where: Path) -> Hashable:
     assert again == found, "read, written and read again, it is another"
     good = file.load(corpus.CORPORA / "baseline" / "seed")
     for old, new in ((found, good), (good, found)):
-        for check in compare_runs(old, new, CheckLimits()):
-            str(check.state)
+        check = Check("baseline", tuple(compare_runs(old, new, CheckLimits(None))), new)
+        regress.render_text(check, 80, color=False)
+        for render in (regress.render_json, regress.render_junit, regress.render_markdown):
+            render(check)
     return len(found.runs), len(found.settings)
 
 
