@@ -26,7 +26,7 @@ FEWEST_FILES = 16  # Open files with which all commands work
 LEAST_SPACE = 1 << 30  # Bytes of address space with which libraries can be loaded
 # New objects between two searches for unused cycles. Nearly all that a run makes lives to its
 # end, so that Python's usual 700 would have it spend a fifth of its time on searching.
-YOUNG_OBJECTS = 1_000_000
+YOUNG_OBJECTS = 3_000_000
 # Words of the frame of `main`, at the beginning of a chunk of memory twice as large.
 LARGE_FRAME = 33_000
 

@@ -12,7 +12,7 @@ there would have to save.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -120,7 +120,8 @@ class _Arranger:
         self._places = self._placed.places
         self._actions = {edge: folded.get(edge, ()) for edge in self._places}
         self._needed = self._needs(self._actions.values())
-        if any(needed.at_transfer for needed in self._needed):
+        self._together = join({id(each): each for each in self._needed}.values())
+        if self._together.at_transfer:
             placed = zip(self._places.items(), self._needed, strict=True)
             self._places = {edge: _moved(place, need, context) for (edge, place), need in placed}
 
@@ -133,7 +134,7 @@ class _Arranger:
         places = self._places
         if freed:
             places = {edge: _freed(place, freed) for edge, place in places.items()}
-        access = self.access = self._access(places, context, spill)
+        access = self.access = self._access(context, spill)
         tops, ends = place_blocks(self._cfg, self._at_blocks, places.values(), access)
         names = [STACK if r is None else r.text for r in access.registers]
         name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
@@ -169,9 +170,7 @@ class _Arranger:
                     snippet = block_snippet(block, each.at, site, actions, access, like)
                     yield (block, number), snippet
 
-    def _access(
-        self, places: Mapping[int, EdgePlace], context: RoutineContext, spill: Spill
-    ) -> CounterAccess:
+    def _access(self, context: RoutineContext, spill: Spill) -> CounterAccess:
         plan, layout = self._plan, self._layout
         table, addressing, generators = plan.table, plan.addressing, self._generators
         if not plan.uses_register:
@@ -184,7 +183,7 @@ class _Arranger:
         chosen, spilled = list(self._chosen), iter(spill.registers)
         for number, register in enumerate(chosen):
             chosen[number] = next(spilled, None) if register is None else register
-        depths = {place.site.frame.depth for place in self._using(places)}
+        depths = {site.frame.depth for site in self._using}
         mixed = len(depths) > 1
         words = STACK_REGISTERS if depths == {1} else context.argument_words
         if chosen.count(None) - words > layout.words:
@@ -194,19 +193,19 @@ class _Arranger:
             table, addressing, layout, first, context, generators, tuple(others), mixed, words
         )
 
-    def _using(self, places: Mapping[int, EdgePlace]) -> list[EdgePlace]:
-        needed = zip(places.values(), self._needed, strict=True)
-        return [place for place, needs in needed if needs.path]
+    @cached_property
+    def _using(self) -> list[Site]:
+        """Where code is that uses path registers."""
+        needed = zip(self._places.values(), self._needed, strict=True)
+        return [place.site for place, needs in needed if needs.path]
 
     @cached_property
     def _chosen(self) -> tuple[PathRegister, ...]:
         """The path registers where none is spilled."""
-        together = join({id(piece): piece for piece in self._needed}.values())
-        clobbered = together.clobbers
+        together, clobbered = self._together, self._together.clobbers
         if together.conditions and self._context.machine is MachineKind.SPARCV8:
             clobbered = (*clobbered, *HASH_REGISTERS)  # by restoring condition codes
-        using = self._using(self._places)
-        return choose_registers(self._plan.registers, using, mask(*clobbered), self._context)
+        return choose_registers(self._plan.registers, self._using, mask(*clobbered), self._context)
 
     # -- spilled registers
 
@@ -234,7 +233,7 @@ class _Arranger:
         """How many path registers a local could hold, and are in memory."""
         if not self._plan.uses_register:
             return 0
-        inside = all(place.site.frame.depth for place in self._using(self._places))
+        inside = all(site.frame.depth for site in self._using)
         return self._chosen.count(None) if inside else 0
 
     @property
@@ -284,17 +283,16 @@ def _moved(place: EdgePlace, needed: Needs, context: RoutineContext) -> EdgePlac
 
 
 def choose_registers(
-    count: int, places: Iterable[EdgePlace], clobbered: int, context: RoutineContext
+    count: int, sites: Sequence[Site], clobbered: int, context: RoutineContext
 ) -> tuple[PathRegister, ...]:
     """Return the registers that hold the path state, None for each that must live on the stack."""
     # `count`: How many are needed.
-    # `places`: Where the code goes that uses them.
+    # `sites`: Where the code goes that uses them.
     # `clobbered`: Registers that calls of the code destroy.
     analysis = context.analysis
     if analysis is None:
         chosen: tuple[PathRegister, ...] = LOCAL_ORDER[:count]
         return (*chosen, *(None,) * (count - len(chosen)))
-    sites = [place.site for place in places]
     taken = analysis.liveness.named | analysis.busy | clobbered
     for site in sites:
         taken |= site.live

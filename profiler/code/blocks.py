@@ -139,6 +139,12 @@ class Placed(NamedTuple):
     depth: Sequence[int]
     lowered: Sequence[int]
     falls: Sequence[int]
+    # By block: the edge along which the code before it runs on into it, NO_EDGE if none does, or
+    # BARRED where no code can stand between them.
+    running: Sequence[int]
+
+
+NO_EDGE, BARRED = -1, -2
 
 
 class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
@@ -188,10 +194,12 @@ class ProgramBlocks(Struct, frozen=True, eq=False, dict=True):
 
     def placed(self, number: int) -> Placed:
         """Return where the code of the edges of routine number `number` goes."""
-        known, first_edge = self._with(number), self.graphs.first_edge
-        begin = first_edge[known.chosen[0]]
-        span = slice(*(first_edge[number : number + 2] - begin).tolist())
-        return Placed(*(column[span] for column in known._placed))
+        known, (*by_edge, running) = self._with(number), self._with(number)._placed
+        spans = []
+        for first in (self.graphs.first_edge, self.graphs.first_block):
+            begin = first[known.chosen[0]]
+            spans.append(slice(*(first[number : number + 2] - begin).tolist()))
+        return Placed(*(*(column[spans[0]] for column in by_edge), running[spans[1]]))
 
     def placed_behind(self, number: int, slots: Iterable[int]) -> Placed:
         """Return that where the code of the edges `slots` must not stand before a delay slot."""
@@ -416,7 +424,43 @@ def _places(
     found = {name: np.zeros(edges, kind) for name, kind in _FOUND.items()}
     own: dict[str, npt.NDArray[Any]] = {"chosen": chosen, "sizes": sizes, "not_before": barred}
     _call(k.places, {**given, **own, **found}, _scratch(graphs, chosen))
-    return Placed(*(each.data for each in found.values()))
+    running = _running(graphs, chosen, given["is_shared"] != 0, found, bool(len(given["words"])))
+    return Placed(*(each.data for each in (*found.values(), running)))
+
+
+def _running(
+    graphs: PackedGraphs,
+    chosen: Numbers,
+    is_shared: Flags,
+    found: Mapping[str, npt.NDArray[Any]],
+    has_code: bool,
+) -> npt.NDArray[np.int32]:
+    """Return `Placed.running` of the blocks from the first routine chosen to the last."""
+    own = slice(chosen[0], chosen[-1] + 2)
+    first_block, first_edge = graphs.first_block[own], graphs.first_edge[own]
+    begins = first_block[:-1] - first_block[0]
+    owner = np.repeat(np.arange(len(begins)), np.diff(first_edge))
+    blocks, begin = np.diff(first_block)[owner], begins[owner]
+    by_edge, by_block = slice(first_edge[0], first_edge[-1]), slice(first_block[0], first_block[-1])
+    source, target = graphs.edge_source[by_edge], graphs.edge_target[by_edge]
+    inner = np.flatnonzero((source < blocks) & (target < blocks))
+    edge = (np.arange(len(source)) - (first_edge[:-1] - first_edge[0])[owner])[inner]
+    source, target = (begin + source)[inner], (begin + target)[inner]
+    start, length = graphs.block_start[by_block], graphs.block_length[by_block]
+    is_shared, falls = is_shared[by_block], found["falls"][inner] != 0
+    # Between a delay slot and what follows it there is no place, nor before a copy of one.
+    barred = is_shared[source] | falls & (found["on"][inner] != edge)
+    if has_code:
+        # A branch to what stands right behind it: one edge for both, if it is conditional
+        barred |= ~falls & (start[source] + 4 * length[source] == start[target])
+        position = found["position"][inner]
+        barred |= falls & (position != -1) & (position != length[source])
+    running = np.full(len(start), NO_EDGE, np.int32)
+    running[target[falls]] = edge[falls]
+    running[np.bincount(target[falls], minlength=len(start)) > 1] = BARRED
+    running[target[barred]] = BARRED
+    running[is_shared | (graphs.block_is_slot[by_block] != 0)] = BARRED
+    return running
 
 
 class Accesses(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
@@ -55,6 +55,7 @@ class RoutineAnalysis(Struct, frozen=True, eq=False, dict=True):
         return self.liveness.flow.busy
 
 
+_FREE = (0, 1, 0)  # No register is live, in the routine's own window.
 _WHERE = (Where.SOURCE_END, Where.TARGET_TOP, Where.FALL_THROUGH, Where.STUB)
 
 
@@ -92,8 +93,8 @@ class RoutineContext:
         self._places: dict[int, EdgePlace] = {}  # Those of `_placed` that were asked for
         # What snippets may use at sites, as far as that is known (`writer`)
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
-        self.running_into: dict[int, tuple[int, ...] | None] = {}  # See `places.running_into`
         self._sites: dict[tuple[int, int, int], Site] = {}
+        self._slots: dict[tuple[int, int], tuple[Slot, ...]] = {}
         self._in_blocks: dict[int, tuple[Site, ...]] = {}
         self._others: dict[RegisterUse, RoutineContext] = {use: self}
 
@@ -164,9 +165,9 @@ class RoutineContext:
             assert self.analysis is not None
             live = self.analysis.liveness.live_in_block(block)
             states = self.analysis.frames.in_block(block)
-            points = zip(live, states, strict=True)
+            points = [(each, *state) for each, state in zip(live, states, strict=True)]
             known = self._in_blocks[block] = tuple(
-                self._site(each, *state) for each, state in points
+                self._sites.get(point) or self._site(point) for point in points
             )
         return known
 
@@ -183,15 +184,15 @@ class RoutineContext:
 
     def places(self, cfg: ControlFlowGraph, edges: Iterable[int]) -> dict[int, EdgePlace]:
         """Return where the code of some edges goes (`places`)."""
-        where, on, blocks, positions, live, depth, lowered, _ = self.places_of(cfg)
-        known, has_code, site = self._places, self.analysis is not None, self.free_site
+        where, on, blocks, positions, live, depth, lowered, *_ = self.places_of(cfg)
+        known, sites, has_code = self._places, self._sites, self.analysis is not None
         found = {}
         for edge in edges:
             last = on[edge]
             place = known.get(last)
             if place is None:
-                if has_code:
-                    site = self._site(live[last], depth[last], lowered[last])
+                point = (live[last], depth[last], lowered[last]) if has_code else _FREE
+                site = sites.get(point) or self._site(point)
                 block: int | None = blocks[last]
                 position: int | None = positions[last]
                 if block == -1:
@@ -209,25 +210,30 @@ class RoutineContext:
     @cached_property
     def free_site(self) -> Site:
         """A point where every register is free."""
-        return self._site(0, 1, 0)
+        return self._site(_FREE)
 
-    def _site(self, live: int, depth: int, lowered: int) -> Site:
-        point = live, depth, lowered
-        site = self._sites.get(point)
-        if site is None:
-            state, spilled = (
-                FrameState(depth, lowered),
-                self.spilled | (self._freed if depth else 0),
-            )
-            kept = live & ~spilled | self.abi.reserved | self._withheld
-            site = self._sites[point] = Site(kept, state, self.slots_at(state))
+    def _site(self, point: tuple[int, int, int]) -> Site:
+        """Return the point where some registers are live, at a depth, with %sp lowered so far."""
+        live, depth, lowered = point
+        state = FrameState(depth, lowered)
+        spilled = self.spilled | (self._freed if depth else 0)
+        kept = live & ~spilled | self._kept
+        site = self._sites[point] = Site(kept, state, self.slots_at(state))
         return site
+
+    @cached_property
+    def _kept(self) -> int:
+        """Registers that code leaves alone, or saves, wherever it is."""
+        return self.abi.reserved | self._withheld
 
     def slots_at(self, state: FrameState) -> tuple[Slot, ...]:
         """Return the stack words that code can use where the frame has a state."""
-        frame_size = None if self.analysis is None else self.analysis.frames.frame_size
-        usable = state.depth or self.has_argument_words
-        return self._slots(state, frame_size) if usable else ()
+        known = self._slots.get(state)
+        if known is None:
+            frame_size = None if self.analysis is None else self.analysis.frames.frame_size
+            usable = state.depth or self.has_argument_words
+            known = self._slots[state] = slots(state, frame_size, self.abi) if usable else ()
+        return known
 
     @cached_property
     def has_argument_words(self) -> bool:
@@ -249,10 +255,6 @@ class RoutineContext:
         if not self.has_caller:
             return frozenset({0})
         return self.analysis.frames.named_argument_words(self.abi)
-
-    @cached_property
-    def _slots(self) -> Callable[[FrameState, int | None], tuple[Slot, ...]]:
-        return cache(lambda state, frame_size: slots(state, frame_size, self.abi))
 
 
 class ProgramContexts:

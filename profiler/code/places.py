@@ -28,6 +28,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from simprof.profiler.code.blocks import BARRED, NO_EDGE
 from simprof.profiler.code.context import RoutineContext
 from simprof.profiler.code.frames import EdgePlace, Site, Where
 from simprof.profiler.code.snippet_parts import Body, CounterAccess
@@ -77,28 +78,30 @@ def place_edges(
     cfg: ControlFlowGraph, actions: Collection[int], context: RoutineContext, rule: LayoutRule
 ) -> PlacedEdges:
     """Return where the code of the edges `actions` goes."""
-    coded = sorted({*actions, *runs_into_code(cfg, actions, context)})
-    places = context.places(cfg, coded)
-    leaving: set[int] = set()
-    entered: set[int] = set()  # code of an entry that stands before a block takes that place
-    for edge, place in places.items():
-        if place.where is Where.STUB:
-            leaving.add(place.edge)
-        elif place.where is Where.FALL_THROUGH and cfg.edges[edge].source == cfg.entry:
-            entered.add(cfg.edges[edge].target)
+    edges, running = cfg.edges, context.places_of(cfg).running
+    stub, falling = Where.STUB, Where.FALL_THROUGH
+    coded = {*actions, *runs_into_code(cfg, actions, context)}
+    places = context.places(cfg, sorted(coded))
+    leaving = {place.edge for place in places.values() if place.where is stub}
     if not leaving:
         return PlacedEdges(places, frozenset())
+    # Code of an entry that stands before a block takes that place.
+    in_line = (edge for edge, place in places.items() if place.where is falling)
+    entered = {edges[edge].target for edge in in_line if edges[edge].source == cfg.entry}
     by_target: dict[int, list[int]] = {}
     for edge in sorted(leaving):
-        by_target.setdefault(cfg.edges[edge].target, []).append(edge)
+        by_target.setdefault(edges[edge].target, []).append(edge)
     before: set[int] = set()
+    jumping_over: list[int] = []
     for target, stubs in by_target.items():
-        running = None if target in entered else running_into(cfg, target, context)
-        chosen = None if running is None else _choose(stubs, running, rule)
-        if chosen is not None and running is not None:
+        into = BARRED if target in entered or target == cfg.exit else running[target]
+        over = () if into == NO_EDGE else (into,)
+        chosen = None if into == BARRED else _choose(stubs, over, rule)
+        if chosen is not None:
             before.add(chosen)
-            leaving.update(running)
-            places |= context.places(cfg, running)
+            jumping_over += over
+    leaving.update(jumping_over)
+    places |= context.places(cfg, jumping_over)
     leaving -= before
     jumping = {
         edge
@@ -121,45 +124,6 @@ def _choose(stubs: Sequence[int], running: Sequence[int], rule: LayoutRule) -> i
     chosen = stubs[0] if len(stubs) == 1 else max(stubs, key=lambda edge: (weight(edge), -edge))
     saved = JUMP * (weight(chosen) - sum(map(weight, running)))
     return chosen if rule.layout is CodeLayout.BEFORE_TARGET or saved > 0 else None
-
-
-def running_into(
-    cfg: ControlFlowGraph, target: int, context: RoutineContext
-) -> tuple[int, ...] | None:
-    """Return the edge along which the code before block `target` runs on into it, () if none does;
-    None where nothing can stand between them.
-    """
-    if target not in context.running_into:  # all schemes ask
-        context.running_into[target] = _running_into(cfg, target, context)
-    return context.running_into[target]
-
-
-def _running_into(
-    cfg: ControlFlowGraph, target: int, context: RoutineContext
-) -> tuple[int, ...] | None:
-    # Between a delay slot and what follows it there is no place, nor before a copy of one.
-    if target == cfg.exit or target in context.shared_slots or cfg.blocks[target].is_slot:
-        return None
-    has_code, placed = context.analysis is not None, context.places_of(cfg)
-    running: list[int] = []
-    for edge in cfg.in_edges[target]:
-        source = cfg.edges[edge].source
-        if source == cfg.entry:
-            continue
-        if source in context.shared_slots:
-            return None
-        if not placed.falls[edge]:
-            # A branch to what stands right behind it: one edge for both ways, if it is conditional
-            if has_code and cfg.blocks[source].end == cfg.blocks[target].start:
-                return None
-            continue
-        at = placed.position[edge]
-        if placed.on[edge] != edge or (
-            has_code and at not in (-1, cfg.blocks[source].instructions)
-        ):
-            return None
-        running.append(edge)
-    return tuple(running) if len(running) <= 1 else None
 
 
 def runs_into_code(

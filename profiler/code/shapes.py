@@ -19,13 +19,11 @@ def constant(value: int, access: CounterAccess) -> Hashable:
     """What decides how many instructions, and helping registers, a constant takes."""
     # `value`: The constant, as `Writer.sum`, `Writer.constant` and `Writer.set_path` take it.
     # `access`: Tells the width of registers.
-    return _constant(value, access.context.is64)
+    return value != 0 if fits_simm13(value) else _constant(value, access.context.is64)
 
 
 @lru_cache(maxsize=1 << 16)
 def _constant(value: int, is64: bool) -> Hashable:
-    if value == 0 or fits_simm13(value):
-        return value != 0
     try:
         size, helped = len(load_constant(value, Register.G1, is64)), False
     except AssemblyError:

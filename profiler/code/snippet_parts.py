@@ -60,7 +60,9 @@ class Generator(Struct, frozen=True):
 Generators = Mapping[type, Generator]  # Kind of action -> its code
 
 
-_KNOWN_BODIES: dict[Hashable, tuple[Generators, dict[Hashable, Any]]] = {}
+_KNOWN_BODIES: dict[
+    Hashable, tuple[Generators, tuple[dict[Hashable, Any], dict[Hashable, Any]]]
+] = {}
 # The generators are among the values, so that no others can get their identity.
 
 
@@ -94,13 +96,13 @@ class CounterAccess(Struct, frozen=True, dict=True):
         return mask(*(register for register in self.registers if register is not None))
 
     @cached_property
-    def known_bodies(self) -> dict[Hashable, Any]:
-        """What `snippets` knows of code that reaches its counters in the same way."""
+    def known_bodies(self) -> tuple[dict[Hashable, Body], dict[Hashable, Body]]:
+        """Code that reaches its counters in the same way: by place, and by kind of place."""
         in_memory = tuple(register is None for register in self.registers)
         routine = (self.machine, self.context.abi.carried, self.mixed, self.argument_words)
         key = (id(self.generators), self.table, self.addressing, in_memory, routine)
         if key not in _KNOWN_BODIES:
-            _KNOWN_BODIES[key] = self.generators, {}
+            _KNOWN_BODIES[key] = self.generators, ({}, {})
         return _KNOWN_BODIES[key][1]
 
     @cached_property

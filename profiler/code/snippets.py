@@ -2,7 +2,7 @@
 
 A price is the length of generated code. Steps
 
-1. `snippets` finds, of the code of each place, that of a place that is alike (`_KnownBodies`).
+1. `like_bodies` finds, of the code of each place, that of a place that is alike.
 2. `Snippet.instructions` is the place's own code, generated where somebody wants to see it.
 """
 
@@ -36,8 +36,8 @@ from simprof.simulator.isa.effects import CC
 # A jump is one instruction: its delay slot has the last one of the code, or it annuls its slot
 # (`ba,a`).
 JUMP = 1
-# Places of one kind of code that are remembered one by one, besides the kinds of places.
-PLACES = 1 << 14
+# Places that are remembered one by one, besides the kinds of places.
+PLACES = 1 << 17
 
 
 class Snippet(Struct, frozen=True, eq=False, dict=True):
@@ -138,16 +138,19 @@ class RoutineCode(Struct, frozen=True):
     copied: int = 0
 
     @property
+    def _groups(self) -> tuple[Mapping[Any, Snippet], ...]:
+        at_blocks = self.block_snippets, self.block_end_snippets
+        return (self.snippets, *at_blocks, self.address_snippets)
+
+    @property
     def all_snippets(self) -> Iterator[Snippet]:
         """The code of all places of the first copy."""
-        groups: tuple[Mapping[Any, Snippet], ...]
-        groups = self.snippets, self.block_snippets, self.block_end_snippets, self.address_snippets
-        return chain.from_iterable(group.values() for group in groups)
+        return chain.from_iterable(group.values() for group in self._groups)
 
     @property
     def count(self) -> int:
         """Number of snippets."""
-        return sum(1 for _ in self.all_snippets) + (0 if self.copy is None else self.copy.count)
+        return sum(map(len, self._groups)) + (0 if self.copy is None else self.copy.count)
 
     def generate(self) -> None:
         """Generate the instructions of all places, which is done else where they are asked for."""
@@ -168,14 +171,6 @@ class RoutineCode(Struct, frozen=True):
         return 4 * self.static_instructions
 
 
-class _KnownBodies(Struct):
-    """Code of one shape: what it needs, and the code by kind of place and by place."""
-
-    needed: Needs
-    by_class: dict[Hashable, Body] = field(default_factory=dict)
-    by_place: dict[tuple[int, int, int, int, int], Body] = field(default_factory=dict)
-
-
 def like_body(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> Body:
     """Return the code of a place like `site`; errors are those of `snippet_body`."""
     return like_bodies(((actions, site),), access)[0]
@@ -185,47 +180,40 @@ def like_bodies(
     coded: Iterable[tuple[tuple[Action, ...], Site]], access: CounterAccess
 ) -> list[Body]:
     """Return that of several places."""
-    generators, table, machine = access.generators, access.table, access.machine
-    known, path_mask = access.known_bodies, access.path_mask
+    generators, path_mask, (by_place, _) = access.generators, access.path_mask, access.known_bodies
     found = []
     for actions, site in coded:
-        shape: list[object] = []
+        live, frame, slots = site
+        place: tuple[object, ...] = (live, path_mask, frame, len(slots))
         for action in actions:
             kind = type(action)
             generator = generators.get(kind)
             if generator is None or generator.shape is None:
-                break  # only the code itself shows its length
-            shape += kind, generator.shape(action, access)
+                body = snippet_body(actions, access, site)  # only the code itself shows its length
+                break
+            place += kind, generator.shape(action, access)
         else:
-            key = tuple(shape)
-            bodies = known.get(key)
-            if bodies is None:
-                bodies = known[key] = _KnownBodies(needs(actions, table, machine, generators))
-            live, frame, slots = site
-            place = (live, path_mask, frame.depth, frame.lowered, len(slots))
-            found.append(bodies.by_place.get(place) or _like(place, actions, access, site, bodies))
-            continue
-        found.append(snippet_body(actions, access, site))
+            body = by_place.get(place) or _like(place, actions, access, site)
+        found.append(body)
     return found
 
 
 def _like(
-    place: tuple[int, int, int, int, int],
-    actions: tuple[Action, ...],
-    access: CounterAccess,
-    site: Site,
-    bodies: _KnownBodies,
+    place: tuple[object, ...], actions: tuple[Action, ...], access: CounterAccess, site: Site
 ) -> Body:
-    clobbers = effective_clobbers(bodies.needed, access.machine, site)
+    """Return the code of a place that was not met before, as `place` says."""
+    by_place, by_class = access.known_bodies
+    (needed,) = needs_of((actions,), access.table, access.machine, access.generators)
+    clobbers = effective_clobbers(needed, access.machine, site)
     carried = access.context.abi.carried
     registers = _register_class(access.machine, carried, site.live, access.path_mask, clobbers)
-    at = (registers, *place[2:])
-    body = bodies.by_class.get(at)
+    kind = (registers, *place[2:])
+    body = by_class.get(kind)
     if body is None:
-        body = bodies.by_class[at] = snippet_body(actions, access, site)
-    if len(bodies.by_place) >= PLACES:
-        bodies.by_place.clear()
-    bodies.by_place[place] = body
+        body = by_class[kind] = snippet_body(actions, access, site)
+    if len(by_place) >= PLACES:
+        by_place.clear()
+    by_place[place] = body
     return body
 
 
