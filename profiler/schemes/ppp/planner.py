@@ -27,22 +27,26 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.ppp.options import PppOptions, ValuePlaces
+from simprof.profiler.schemes.ppp import PppOptions, ValuePlaces
 from simprof.profiler.schemes.tpp.code import CountColdPath, Poison
 from simprof.profiler.schemes.tpp.planner import (
-    GuidedRoutine,
     ObviousCounts,
     TppPlan,
     choose,
-    exactly,
     is_hashed,
     place,
-    prepare,
     tree_weights,
 )
 from simprof.profiler.schemes.tpp.planner import parts as plan_parts
 from simprof.profiler.schemes.tpp.poisoning import Actions, HotGraphs, LeftOut
-from simprof.profiler.schemes.tpp.reduction import ReducedGraph, Rules, reduce_graph
+from simprof.profiler.schemes.tpp.reduction import (
+    GuidedRoutine,
+    ReducedGraph,
+    Rules,
+    exactly,
+    prepare,
+    reduce_graph,
+)
 
 # -- Routines that the edge profile predicts
 #

@@ -19,8 +19,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -38,17 +36,14 @@ from simprof.profiler.schemes.tpp.code import (
 from simprof.profiler.schemes.tpp.poisoning import HotGraphs, register_range
 from simprof.profiler.schemes.tpp.reduction import (
     Disconnection,
+    GuidedRoutine,
     ReducedGraph,
     Rules,
-    cold_edges,
-    disconnect,
+    prepare,
     reduce_graph,
 )
 
 # -- Plans, and how the profile is read (TPP 4.2.2)
-#
-# Plans of targeted path profiling: what they count, and how the profile is read (TPP 4.2.2).
-
 
 # Path registers stay this close to where they start, so that poison is told from any of them.
 POISON_REACH = -POISON // 2
@@ -356,45 +351,6 @@ def plan_tpp(
     return choose(partial(draft, routine), left_out, cold_always, path_limit, total_limit)
 
 
-class GuidedRoutine(NamedTuple):
-    """What all drafts of a routine's plan are made from."""
-
-    cfg: s.ControlFlowGraph
-    weights: tuple[float, ...]
-    profile: tuple[int, ...]  # Edge counts
-    disconnection: Disconnection
-    early: frozenset[int]  # Blocks where activations end early
-    table: s.CounterTable | None
-    rules: Rules
-
-
-def prepare(
-    cfg: s.ControlFlowGraph,
-    edge_counts: Sequence[int],
-    cold: float,
-    loop: float,
-    weights: Sequence[float] | None,
-    table: s.CounterTable | None,
-    rules: Rules,
-) -> tuple[GuidedRoutine, Callable[[], frozenset[int]]]:
-    """Disconnect a routine's loops (4.2.1); returns also what finds its edges that are cold by the
-    local criterion (4.1.1). Parameters as of `plan_tpp`.
-    """
-    dfs = s.depth_first(cfg)
-    profile = s.measured(cfg, edge_counts)
-    executions = s.block_counts(cfg, profile)
-    cuts = disconnect(cfg, dfs, profile, executions, exactly(loop))
-    left = [0] * cfg.vertex_count
-    for source, times in zip(cfg.ends[0], profile, strict=True):
-        left[source] += times
-    # Activations end early in blocks that the profile enters more often than it leaves.
-    early = frozenset([block for block, count in enumerate(executions) if count > left[block]])
-    given = s.given_weights(cfg, weights)
-    return GuidedRoutine(cfg, given, profile, cuts, early, table, rules), partial(
-        cold_edges, cfg, dfs, profile, executions, exactly(cold), cuts.exit_flow
-    )
-
-
 def choose(
     draft: Callable[[frozenset[int], int | None, int | None], TppPlan],
     cold: Callable[[], frozenset[int]],
@@ -499,8 +455,3 @@ def parts(
         "static_region": placement.static_region,
         "natural": natural,
     }
-
-
-def exactly(percent: float) -> Fraction:
-    """The number that the user wrote, not the float next to it."""
-    return Fraction(Decimal(str(percent)))

@@ -1,14 +1,17 @@
 """The part of an acyclic graph that TPP instruments: hot, without what only obvious paths need.
 
-Steps, in one function: leave out cold edges (4.1), truncate what still has too many paths (EPP
-5.3), and leave out what only obvious paths need (4.2.2), among hot paths or among all (4.3).
+Steps: disconnect loops (4.2.1), and find cold edges (4.1): `prepare`; then, in `reduce_graph`, leave
+out cold edges, truncate what still has too many paths (EPP 5.3), and leave out what only obvious
+paths need (4.2.2), among hot paths or among all (4.3).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -261,7 +264,7 @@ def _between(dag: s.Dag, open_edges: AbstractSet[int]) -> set[int]:
     return ahead & behind
 
 
-# -- The reduced graph
+# -- The routine, and what the profile says of it
 
 
 class Rules(NamedTuple):
@@ -272,6 +275,53 @@ class Rules(NamedTuple):
     count_obvious: bool = False
     cold_counter: bool = True
     branching: bool = False
+
+
+class GuidedRoutine(NamedTuple):
+    """What all drafts of a routine's plan are made from."""
+
+    cfg: s.ControlFlowGraph
+    weights: tuple[float, ...]
+    profile: tuple[int, ...]  # Edge counts
+    disconnection: Disconnection
+    early: frozenset[int]  # Blocks where activations end early
+    table: s.CounterTable | None
+    rules: Rules
+
+
+def prepare(
+    cfg: s.ControlFlowGraph,
+    edge_counts: Sequence[int],
+    cold: float,
+    loop: float,
+    weights: Sequence[float] | None,
+    table: s.CounterTable | None,
+    rules: Rules,
+) -> tuple[GuidedRoutine, Callable[[], frozenset[int]]]:
+    """Disconnect a routine's loops (4.2.1); returns also what finds its edges that are cold by the
+    local criterion (4.1.1). Parameters as of `plan_tpp`.
+    """
+    dfs = s.depth_first(cfg)
+    profile = s.measured(cfg, edge_counts)
+    executions = s.block_counts(cfg, profile)
+    cuts = disconnect(cfg, dfs, profile, executions, exactly(loop))
+    left = [0] * cfg.vertex_count
+    for source, times in zip(cfg.ends[0], profile, strict=True):
+        left[source] += times
+    # Activations end early in blocks that the profile enters more often than it leaves.
+    early = frozenset([block for block, count in enumerate(executions) if count > left[block]])
+    given = s.given_weights(cfg, weights)
+    return GuidedRoutine(cfg, given, profile, cuts, early, table, rules), partial(
+        cold_edges, cfg, dfs, profile, executions, exactly(cold), cuts.exit_flow
+    )
+
+
+def exactly(percent: float) -> Fraction:
+    """The number that the user wrote, not the float next to it."""
+    return Fraction(Decimal(str(percent)))
+
+
+# -- The reduced graph
 
 
 class ReducedGraph(NamedTuple):

@@ -19,7 +19,7 @@ from simprof.profiler.request.request import (
 )
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.profiler.schemes.pp import plan_pp
-from simprof.profiler.schemes.qpt.options import VertexPlacement
+from simprof.profiler.schemes.qpt import VertexPlacement
 from simprof.profiler.session.results import measure_all
 from simprof.profiler.session.session import observe
 from tests.oracles.exact import simulate
