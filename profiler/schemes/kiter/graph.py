@@ -29,7 +29,7 @@ from operator import add
 from typing import NamedTuple
 
 from simprof import schemes as s
-from simprof.profiler.schemes.kiter.loops import IteratedLoop, Region
+from simprof.profiler.schemes.kiter.loops import IteratedLoop, PathRegion
 
 
 class RegionEdge(NamedTuple):
@@ -47,7 +47,7 @@ class IterationGraph(s.Dag, frozen=True, kw_only=True, dict=True):
 
     # Vertices of the routine keep their ids in copy 1; those of collapsed loops follow, then those
     # of other copies, by loop, copy and vertex. Real edges are in control-flow order, then by copy.
-    regions: tuple[Region, ...]  # Outer ones first
+    regions: tuple[PathRegion, ...]  # Outer ones first
     # vertex, copy, region: By vertex id, what it is a copy of, which, and in which region.
     vertex: Sequence[int]
     copy: Sequence[int]
@@ -227,7 +227,9 @@ def _copies_of(loops: Iterable[IteratedLoop], begin: int) -> dict[int, tuple[int
     return found
 
 
-def unroll(cfg: s.ControlFlowGraph, dfs: s.DepthFirst, regions: Sequence[Region]) -> IterationGraph:
+def unroll(
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, regions: Sequence[PathRegion]
+) -> IterationGraph:
     """Return the unrolled graph of regions whose loops, with k >= 2, are chosen, and whose cuts."""
     if regions[0].is_whole and not regions[0].loops:  # so that there are no others
         dag = s.make_dag(cfg, dfs, regions[0].cuts)
@@ -302,7 +304,7 @@ def unroll(cfg: s.ControlFlowGraph, dfs: s.DepthFirst, regions: Sequence[Region]
 def _add_edges(
     cfg: s.ControlFlowGraph,
     dfs: s.DepthFirst,
-    region: Region,
+    region: PathRegion,
     removed: Collection[int],
     copies_of: Mapping[int, tuple[int, ...]],
     columns: tuple[array[int], array[int], array[int]],
@@ -335,7 +337,7 @@ def _add_edges(
 
 
 def _borders(
-    cfg: s.ControlFlowGraph, region: Region, copies_of: Mapping[int, tuple[int, ...]]
+    cfg: s.ControlFlowGraph, region: PathRegion, copies_of: Mapping[int, tuple[int, ...]]
 ) -> Iterator[tuple[int, int, Sequence[int]]]:
     """Yield the edges into a collapsed loop and out of it, with what they stand for."""
     if region.loop is not None:
@@ -348,7 +350,7 @@ def _borders(
 def _dummies(
     cfg: s.ControlFlowGraph,
     dfs: s.DepthFirst,
-    region: Region,
+    region: PathRegion,
     removed: Sequence[int],
     live: Collection[int],
     copies_of: Mapping[int, tuple[int, ...]],
@@ -371,7 +373,7 @@ def _dummies(
     yield from ((vertex, cfg.exit, edges) for vertex, edges in stops.items())
 
 
-def _vertices(region: Region, blocks: Iterable[int]) -> Iterator[int]:
+def _vertices(region: PathRegion, blocks: Iterable[int]) -> Iterator[int]:
     """Yield the vertices of a region in the order of blocks, a collapsed loop's with its head."""
     # Nothing but its inside, and what its exits lead to, is finished between a loop's vertices and
     # its head, so the head stands for it in both orders of the search.
@@ -382,7 +384,7 @@ def _vertices(region: Region, blocks: Iterable[int]) -> Iterator[int]:
 def _order(
     cfg: s.ControlFlowGraph,
     dfs: s.DepthFirst,
-    regions: Sequence[Region],
+    regions: Sequence[PathRegion],
     copies_of: Mapping[int, tuple[int, ...]],
 ) -> Iterator[int]:
     """Yield the vertices, targets before sources; the copies of a loop are together, last first."""

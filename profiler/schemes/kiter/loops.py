@@ -229,7 +229,7 @@ def _instructions(cfg: s.ControlFlowGraph, weights: Sequence[float]) -> list[flo
 # -- Regions
 
 
-class Region(Struct, frozen=True):
+class PathRegion(Struct, frozen=True):
     """The routine, or a collapsed loop."""
 
     at: Sequence[int] | Mapping[int, int]  # Block -> its vertex in copy 1: that of a collapsed loop
@@ -287,9 +287,9 @@ class Region(Struct, frozen=True):
 
 def divide(
     cfg: s.ControlFlowGraph, nests: Sequence[NestedLoop], iterations: Mapping[tuple[int, ...], int]
-) -> list[Region]:
+) -> list[PathRegion]:
     """Return the regions, outer ones first; `iterations`: k by the loops' back edges."""
-    regions: list[Region] = []
+    regions: list[PathRegion] = []
     first = cfg.vertex_count
     work: list[tuple[NestedLoop | None, int | None]] = [(None, None)]
     for nest, parent in work:
@@ -299,7 +299,7 @@ def divide(
         work += [(each, len(regions)) for outer in iterated for each in outer.inner]
         if nest is None and not inner:
             every = range(cfg.vertex_count)
-            region = Region(every, every, {}, range(len(cfg.edges)), (), {}, ())
+            region = PathRegion(every, every, {}, range(len(cfg.edges)), (), {}, ())
         else:
             region = _region(cfg, None if nest is None else nest.loop, parent, inner, first)
             first += len(region.blocks) if nest else 0
@@ -328,7 +328,7 @@ def _region(
     parent: int | None,
     inner: Sequence[IteratedLoop],  # Those that it collapses
     first: int,  # The first vertex of a collapsed loop
-) -> Region:
+) -> PathRegion:
     hidden = {block for each in inner for block in each.body if block != each.head}
     if loop is None:
         at = {block: block for block in range(cfg.vertex_count) if block not in hidden}
@@ -350,7 +350,7 @@ def _region(
         elif source != target or source not in collapsed:
             edges[edge.id] = None
     exits = dict(sorted(leaving.items()))
-    return Region(at, blocks, collapsed, edges, tuple(entering), exits, (), loop, parent)
+    return PathRegion(at, blocks, collapsed, edges, tuple(entering), exits, (), loop, parent)
 
 
 # -- What became of it
@@ -363,7 +363,7 @@ class LimitReason(StrEnum):
     OUTER = "outer"  # Another loop, or part of one, is inside: mixed mode (KITER 5)
     ONE_BLOCK = "one block"  # It has a counter of its own (KITER 3; EPP 4.1)
     NOT_HOT = "not hot"  # By the base profile
-    AMBIGUOUS = "ambiguous"  # `Region.ambiguous_loops`
+    AMBIGUOUS = "ambiguous"  # `PathRegion.ambiguous_loops`
     PATH_LIMIT = "path limit"
 
     @property

@@ -32,7 +32,7 @@ from msgspec.structs import replace
 
 from simprof import schemes as s
 from simprof.profiler.schemes.kiter.graph import IterationGraph, unroll
-from simprof.profiler.schemes.kiter.loops import IteratedLoop, NestedLoop, Region, divide
+from simprof.profiler.schemes.kiter.loops import IteratedLoop, NestedLoop, PathRegion, divide
 
 # -- The valid paths
 
@@ -215,7 +215,7 @@ def fit_regions(
     iterations: Mapping[tuple[int, ...], int],
     path_limit: int | None,
     total_limit: int | None,
-) -> tuple[Region, ...]:
+) -> tuple[PathRegion, ...]:
     """Return the regions of a routine, outer ones first, with loops and cuts within the limits;
     `iterations`: the k that is asked for, by the loops' back edges. Limits are those of
     `find_cut_edges`, for all regions together.
@@ -242,19 +242,19 @@ def fit_regions(
         share = limit
 
 
-def iterations_got(regions: Iterable[Region]) -> dict[tuple[int, ...], int]:
+def iterations_got(regions: Iterable[PathRegion]) -> dict[tuple[int, ...], int]:
     """Return k of the iterated loops, by back edges."""
     return {loop.back_edges: loop.iterations for each in regions for loop in each.loops}
 
 
-def fit(cfg: s.ControlFlowGraph, dfs: s.DepthFirst, region: Region, limit: int) -> Region:
+def fit(cfg: s.ControlFlowGraph, dfs: s.DepthFirst, region: PathRegion, limit: int) -> PathRegion:
     """Return the region with the loops to iterate, with up to the k asked for, and the edges to
     cut, so that it has no more paths than `limit`; 0: any number.
     """
     # The limit on the region's paths is the first threshold. While it leaves the region more, the
     # threshold is halved and the choice made again; where no loop is left with k > 1, edges are cut
     # as `pp` cuts them.
-    ways = Ways(cfg, dfs, region, _acyclic(cfg, dfs, region, ())) if region.loops else None
+    ways = AcyclicRegion(cfg, dfs, region, _acyclic(cfg, dfs, region, ())) if region.loops else None
     threshold = limit or inf
     while ways and (fitted := fit_within(ways, threshold)):
         if not limit or fitted.region.paths <= limit:
@@ -271,7 +271,7 @@ def fit(cfg: s.ControlFlowGraph, dfs: s.DepthFirst, region: Region, limit: int) 
 
 
 def _acyclic(
-    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, region: Region, cuts: tuple[int, ...]
+    cfg: s.ControlFlowGraph, dfs: s.DepthFirst, region: PathRegion, cuts: tuple[int, ...]
 ) -> s.Dag:
     """Return the region's graph where no loop is iterated."""
     if region.is_whole:
@@ -279,12 +279,12 @@ def _acyclic(
     return unroll(cfg, dfs, (replace(region, loops=(), cuts=cuts),))
 
 
-class Ways(Struct, frozen=True, dict=True):
+class AcyclicRegion(Struct, frozen=True, dict=True):
     """A region where no loop is iterated, as the choice of k goes through it."""
 
     cfg: s.ControlFlowGraph
     dfs: s.DepthFirst
-    region: Region
+    region: PathRegion
     dag: s.Dag
 
     @cached_property
@@ -314,11 +314,11 @@ class Ways(Struct, frozen=True, dict=True):
 class Fitted(NamedTuple):
     """A region with loops and cuts."""
 
-    region: Region
+    region: PathRegion
     most: int  # A lower threshold changes nothing unless it is less
 
 
-def fit_within(ways: Ways, threshold: float) -> Fitted | None:
+def fit_within(ways: AcyclicRegion, threshold: float) -> Fitted | None:
     """Fit every vertex, leaving acyclic the loops whose paths would be ambiguous; None if no loop
     is left with k > 1.
     """
@@ -337,14 +337,14 @@ def fit_within(ways: Ways, threshold: float) -> Fitted | None:
     return None
 
 
-def _fit_once(ways: Ways, loops: Sequence[IteratedLoop], threshold: float) -> Fitted:
+def _fit_once(ways: AcyclicRegion, loops: Sequence[IteratedLoop], threshold: float) -> Fitted:
     """Choose k of all loops and edges to cut, targets before sources."""
     cfg, region, dag = ways.cfg, ways.region, ways.dag
     loop_of = {vertex: loop for loop in loops for vertex in loop.body}
     num_paths, most = [0] * dag.vertex_count, 0
     num_paths[cfg.exit] = 1
     cuts: list[int] = []
-    got: dict[int, Copies] = {}  # By head
+    got: dict[int, Iterations] = {}  # By head
     for loop, vertices in groupby(ways.ranks, loop_of.get):
         body = list(vertices)
         if loop is not None:
@@ -370,7 +370,7 @@ def _fit_once(ways: Ways, loops: Sequence[IteratedLoop], threshold: float) -> Fi
     return Fitted(replace(region, loops=chosen, cuts=tuple(sorted(cuts)), paths=paths), most)
 
 
-class Copies(NamedTuple):
+class Iterations(NamedTuple):
     """How often a loop can be iterated."""
 
     iterations: int
@@ -380,12 +380,12 @@ class Copies(NamedTuple):
 
 
 def _copies_within(
-    ways: Ways,
+    ways: AcyclicRegion,
     loop: IteratedLoop,
     body: Sequence[int],
     num_paths: Sequence[int],
     threshold: float,
-) -> Copies:
+) -> Iterations:
     """Choose k: as many copies, from the last backwards, as have few enough paths."""
     # By vertex of a copy: the paths that do not go on to the next, the ways that do, and the paths
     # in the last copy, where back edges end them, as removed edges do in all.
@@ -413,11 +413,15 @@ def _copies_within(
             break
         copies, counts, greatest = copies + 1, found, max(greatest, most)
     valid = turns[loop.head] ** max(copies - 1, 0) * last[loop.head]
-    return Copies(copies, counts, valid, greatest)
+    return Iterations(copies, counts, valid, greatest)
 
 
 def _cut(
-    ways: Ways, vertices: Iterable[int], num_paths: list[int], cuts: list[int], threshold: float
+    ways: AcyclicRegion,
+    vertices: Iterable[int],
+    num_paths: list[int],
+    cuts: list[int],
+    threshold: float,
 ) -> int:
     """Count the paths from vertices; cut their edges where they are too many (EPP 5.3). Returns the
     greatest number that is not.

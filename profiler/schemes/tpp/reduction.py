@@ -1,8 +1,8 @@
 """The part of an acyclic graph that TPP instruments: hot, without what only obvious paths need.
 
-Steps: disconnect loops (4.2.1), and find cold edges (4.1): `prepare`; then, in `reduce_graph`, leave
-out cold edges, truncate what still has too many paths (EPP 5.3), and leave out what only obvious
-paths need (4.2.2), among hot paths or among all (4.3).
+Steps: disconnect loops (4.2.1), and find cold edges (4.1): `prepare`; then, in `reduce_graph`,
+leave out cold edges, truncate what still has too many paths (EPP 5.3), and leave out what only
+obvious paths need (4.2.2), among hot paths or among all (4.3).
 """
 
 from __future__ import annotations

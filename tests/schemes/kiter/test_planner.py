@@ -18,7 +18,7 @@ from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.kiter.graph import unroll
 from simprof.profiler.schemes.kiter.loops import divide, innermost_loops, read_choices
 from simprof.profiler.schemes.kiter.numbering import (
-    Ways,
+    AcyclicRegion,
     fit,
     fit_within,
     number_iterations,
@@ -475,7 +475,7 @@ def test_choices_within_limits(seed: int) -> None:
     for limit in (0, 1, 2, 5, 10, 20, 50):
         found = fit(cfg, dfs, region, limit)
         assert found.paths == number_iterations(unroll(cfg, dfs, (found,))).total
-        ways = Ways(cfg, dfs, region, make_dag(cfg, dfs))
+        ways = AcyclicRegion(cfg, dfs, region, make_dag(cfg, dfs))
         thresholds = [max(limit >> bits, 1) for bits in range(7)] if limit else [math.inf]
         each = [fit_within(ways, threshold) for threshold in thresholds]
         fitting = (x for x in each if x is None or not limit or x.region.paths <= limit)
