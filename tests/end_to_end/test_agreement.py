@@ -242,12 +242,17 @@ def test_increments_are_ordered(run: Run) -> None:
     assert run.increments("qpt2") == run.increments("qpt-edge") == run.increments("calls-optimal")
     assert run.increments("naive") == run.increments("calls")
     assert run.increments("naive") == run.measurements["naive"].counts["transfers"]
+    assert run.increments("qpt-redundant") == run.measurements["qpt-redundant"].counts["blocks"]
+    # Nothing is counted ahead of a path's end, as `pp` does where an activation then ends early.
+    paths = [run.measurements[name].counts["path_increments"] for name in ("bittrace", "pp")]
+    assert 0 < paths[0] <= paths[1]
 
 
 def test_prices_are_ordered(run: Run) -> None:
     """What does less costs less, instruction by instruction."""
     added = {name: measurement.added for name, measurement in run.measurements.items()}
     assert added["qpt2"] == added["qpt-edge"] <= added["naive"] <= added["calls"]
+    assert added["qpt-edge-heuristic"] <= added["qpt-edge"]
     assert added["qpt2"] <= added["calls-optimal"]
     assert added["kiter-1"] == added["pp"]
 

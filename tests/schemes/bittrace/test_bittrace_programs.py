@@ -1,8 +1,7 @@
-"""Bit tracing and block profiling on whole programs, beside `pp`, `qpt2` and the emulator."""
+"""Bit tracing on whole programs: codes of several words, tables, a program of the C library."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,24 +10,13 @@ import pytest
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import (
-    GuestOptions,
-    RunRequest,
     SchemeOptions,
-    Setting,
     TableChoice,
 )
 from simprof.profiler.schemes.bittrace.planner import plan_bittrace
 from simprof.profiler.schemes.pp import plan_pp
-from simprof.profiler.schemes.qpt import VertexPlacement
-from simprof.profiler.session.results import measure_all
-from simprof.profiler.session.session import observe
 from tests.oracles.exact import simulate
-from tests.support.turns import first
 
-PROGRAMS = ["manypaths", "control", "switches", "nonlocal", "calls", "signals"]
-CASES = [(name, "v9") for name in PROGRAMS] + [
-    (name, width) for name in ("manypaths", "nonlocal") for width in ("v8plus", "v8")
-]
 ElfFinder = Callable[..., Path]
 
 
@@ -41,21 +29,6 @@ def paths_of(measurement: RunMeasurement) -> dict[object, set[tuple[object, ...]
         r.key: {(p.blocks, p.slots, p.edges, p.partial, p.count) for p in r.path_counts}
         for r in measurement.routines
     }
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "width"), first(1, CASES))
-def test_paths_and_edges_are_those_of_pp(
-    fixture_elf: ElfFinder, tmp_path: Path, name: str, width: str
-) -> None:
-    modes = ("pp", "bittrace", "edges")
-    found = simulate(fixture_elf(name, width), directory=tmp_path, modes=modes).measurements
-    pp, bits, edges = (found[mode] for mode in modes)
-    assert paths_of(bits) == paths_of(pp)
-    assert edges_of(bits) == edges_of(pp) == edges_of(edges)
-    # Nothing is counted ahead of a path's end, as `pp` does where an activation then ends early.
-    whole = sum(p.count for r in bits.routines for p in r.path_counts if not p.partial)
-    assert 0 < bits.counts["path_increments"] == whole <= pp.counts["path_increments"]
 
 
 @pytest.mark.long
@@ -85,33 +58,6 @@ def test_a_hash_table_costs_more_than_an_array(fixture_elf: ElfFinder, tmp_path:
         run = simulate(program, directory=tmp_path, modes=("bittrace",), options=options)
         added[table] = run.measurements["bittrace"].added
     assert added[TableChoice.AUTO] < added[TableChoice.HASH]
-
-
-@pytest.mark.parametrize("name", first(1, PROGRAMS))
-def test_increments_of_block_profiling_are_ordered(
-    fixture_elf: ElfFinder, tmp_path: Path, name: str
-) -> None:
-    """Edge heuristic <= qpt2 <= naive, vertex-optimal <= redundant; `measure` checks the counts."""
-    settings = [
-        Setting(str(placement), "qpt", SchemeOptions.of(placement=placement))
-        for placement in VertexPlacement
-    ]
-    settings += [Setting(str(mode), mode, SchemeOptions()) for mode in ("qpt2", "naive")]
-    stdin = tmp_path / "stdin"
-    stdin.write_bytes(b"")
-    output = os.open(tmp_path / "output", os.O_WRONLY | os.O_CREAT)
-    guest = GuestOptions(root=tmp_path, stdin=stdin, stdout=output, stderr=output)
-    request = RunRequest(program=fixture_elf(name), guest=guest, self_check=True)
-    try:
-        found = measure_all(observe(request, settings), self_check=request.self_check)
-    finally:
-        os.close(output)
-    counts = {s.name: m.counts for s, m in zip(settings, found, strict=True)}
-    spent = {setting: each["edge_increments"] for setting, each in counts.items()}
-    assert spent["edge-heuristic"] <= spent["edge"] == spent["qpt2"] <= spent["naive"]
-    assert 0 < spent["vertex-optimal"] <= spent["redundant"] == counts["redundant"]["blocks"]
-    added = {setting.name: each.added for setting, each in zip(settings, found, strict=True)}
-    assert added["edge-heuristic"] <= added["edge"] == added["qpt2"]
 
 
 GLIBC = """
