@@ -32,6 +32,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from msgspec.structs import replace
 
+from simprof.profiler.experiments.cells.cells import versions
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.reports.tables import render_markdown, shown
 from simprof.profiler.experiments.suites.suite_file import load_suite
@@ -132,12 +133,13 @@ def measure(made: Page, workers: int) -> Measured:
     if "gcov-arcs" in tables and shutil.which(COMPILER) is None:
         tables = tuple(name for name in tables if name != "gcov-arcs")
         print(f"{made.name}: gcov-arcs left out, for there is no {COMPILER}")
-    KEPT.mkdir(parents=True, exist_ok=True)
-    spent = KEPT / f"{made.name}.seconds"  # by runs that were interrupted
+    kept = KEPT / versions().engine  # Cells of other code are of no use, nor is their time.
+    kept.mkdir(parents=True, exist_ok=True)
+    spent = kept / f"{made.name}.seconds"  # by runs that were interrupted
     before = float(spent.read_text()) if spent.exists() else 0.0
     started = time.monotonic()
     try:
-        with Store(KEPT / "cells.sqlite") as store:
+        with Store(kept / "cells.sqlite") as store:
             report = run_tables(
                 load_suite(made.suite, allow_commands=True),
                 find(tables),

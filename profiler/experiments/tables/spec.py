@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,7 +42,6 @@ from simprof.profiler.experiments.tables.table import (
     TableColumn,
     TableRow,
     Value,
-    failed_row,
     program_key,
     published,
 )
@@ -148,16 +147,12 @@ class TableSpec(Struct, frozen=True):
             each for each in programs if self.includes(each) and (not names or each.name in names)
         )
 
-    @property
-    def predicted(self) -> tuple[str, ...]:
-        """The needs whose predictions it shows."""
-        return tuple(column.predicts for column in self.columns if column.predicts)
-
     def executed(self, program: SuiteMember, view: View) -> Mapping[str, CellNeed]:
         """Return the cells of what a program executed, by the needs that predict it."""
         if program.name not in view.executed:
             return {}
-        return {name: replace(self.needs[name], kind=CellKind.EXECUTE) for name in self.predicted}
+        predicted = (column.predicts for column in self.columns if column.predicts)
+        return {name: replace(self.needs[name], kind=CellKind.EXECUTE) for name in predicted}
 
     def judge(self, table: ReportTable) -> tuple[Claim, ...]:
         """Return the claims with what the finished table says about them."""
@@ -218,6 +213,31 @@ CAPTION = (
 )
 
 
+class _Results(NamedTuple):
+    """Results as a view chooses them."""
+
+    known: Mapping[Cell, CellResult]
+    view: View
+
+    def of(
+        self, needs: Mapping[str, CellNeed], program: SuiteMember, *, partial: bool = False
+    ) -> Found:
+        """Return the result of each need; one that is missing is left out, or a failure."""
+        cells = {name: self.view.cell(need, program.name) for name, need in needs.items()}
+        missing = list(dict.fromkeys(cell for cell in cells.values() if cell not in self.known))
+        if partial and len(missing) < len(cells):
+            return {name: self.known[cell] for name, cell in cells.items() if cell in self.known}
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        lacking = failure(f"no result of {missing[0].name}{more}" if missing else "")
+        return {name: self.known.get(cell, lacking) for name, cell in cells.items()}
+
+    def executed(self, spec: TableSpec, program: SuiteMember) -> Found:
+        """Return what a program executed, by need; {} where it was not run for this table."""
+        needs = spec.executed(program, self.view)
+        cells = (self.view.cell(need, program.name) for need in needs.values())
+        return self.of(needs, program) if all(cell in self.known for cell in cells) else {}
+
+
 def make(
     spec: TableSpec,
     programs: Sequence[SuiteMember],
@@ -225,12 +245,12 @@ def make(
     view: View,
 ) -> ReportTable:
     """Make a table of results; a cell that is missing among them is a failure of its program."""
-    programs = spec.chosen(programs, view)
-    executed = {program: _executed(spec, program, results, view) for program in programs}
-    shown = any(executed.values())
+    programs, found = spec.chosen(programs, view), _Results(results, view)
+    shown = any(found.executed(spec, program) for program in programs)
     originals = _originals(spec, programs)
+    columns = tuple(_columns(spec, shown))
     if spec.across is not None:
-        rows = list(_across(spec.across, spec, programs, results, view))
+        rows = list(_across(spec, spec.across, programs, found))
     else:
         rows = [
             replace(
@@ -239,14 +259,8 @@ def make(
                 judged=row.judged and (not originals or program.name in originals),
             )
             for program in programs
-            for row in _rows(
-                spec,
-                program,
-                _results(spec.needs, program, results, view, spec.is_partial),
-                executed[program] if shown else None,
-            )
+            for row in _rows(spec, program, found, len(columns), shown)
         ]
-    columns = tuple(_columns(spec, shown))
     if spec.is_partial and not shown:
         # A file of a few modes has nothing for the columns of the others.
         kept = [at for at in range(len(columns)) if any(row.values[at] is not None for row in rows)]
@@ -277,24 +291,26 @@ def make(
 
 
 def _across(
-    subjects: Callable[[Sequence[Found]], Iterable[Any]],
     spec: TableSpec,
+    subjects: Callable[[Sequence[Found]], Iterable[Any]],
     programs: Sequence[SuiteMember],
-    results: Mapping[Cell, CellResult],
-    view: View,
+    results: _Results,
 ) -> Iterator[TableRow]:
     """Yield the rows that are about all programs, then those of programs that failed."""
     found, failed = [], []
     for program in programs:
-        every = _results(spec.needs, program, results, view, partial=True)
+        every = results.of(spec.needs, program, partial=True)
         found.append({need: result for need, result in every.items() if result.error is None})
         errors = dict.fromkeys(result.error for result in every.values() if result.error)
         if errors:
-            width, error = len(spec.columns), "; ".join(errors)
-            failed.append(failed_row(program.name, program.group, width, error))
+            failed.append(_failed(program, len(spec.columns), "; ".join(errors)))
     for subject in subjects(found):
         yield TableRow(tuple(column.value(subject) for column in spec.columns))
     yield from failed
+
+
+def _failed(program: SuiteMember, width: int, error: str) -> TableRow:
+    return TableRow((program.name, *[None] * (width - 1)), "failed", program.group, error)
 
 
 def _originals(spec: TableSpec, programs: Sequence[SuiteMember]) -> Mapping[str, str]:
@@ -340,42 +356,16 @@ def _columns(spec: TableSpec, executed: bool) -> Iterator[TableColumn]:
         yield OFF
 
 
-def _executed(
-    spec: TableSpec, program: SuiteMember, results: Mapping[Cell, CellResult], view: View
-) -> Found:
-    """Return what a program executed, by need; {} where it was not run for this table."""
-    needs = spec.executed(program, view)
-    if any(view.cell(need, program.name) not in results for need in needs.values()):
-        return {}
-    return _results(needs, program, results, view)
-
-
-def _results(
-    needs: Mapping[str, CellNeed],
-    program: SuiteMember,
-    results: Mapping[Cell, CellResult],
-    view: View,
-    partial: bool = False,
-) -> Found:
-    """Return the result of each need; one that is missing is left out, or a failure."""
-    cells = {name: view.cell(need, program.name) for name, need in needs.items()}
-    missing = list(dict.fromkeys(cell for cell in cells.values() if cell not in results))
-    if partial and len(missing) < len(cells):
-        return {name: results[cell] for name, cell in cells.items() if cell in results}
-    more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-    lacking = failure(f"no result of {missing[0].name}{more}" if missing else "")
-    return {name: results.get(cell, lacking) for name, cell in cells.items()}
-
-
 def _rows(
-    spec: TableSpec, program: SuiteMember, found: Found, executed: Found | None
+    spec: TableSpec, program: SuiteMember, results: _Results, width: int, shown: bool
 ) -> Iterator[TableRow]:
-    """Yield the rows of a program; `executed`: None where the table does not show that."""
-    for result in found.values():
-        if result.error is not None:
-            width = len(tuple(_columns(spec, executed is not None)))
-            yield failed_row(program.name, program.group, width, result.error)
-            return
+    """Yield the rows of a program; `shown`: whether the table has what was executed."""
+    found = results.of(spec.needs, program, partial=spec.is_partial)
+    failures = [result.error for result in found.values() if result.error is not None]
+    if failures:
+        yield _failed(program, width, failures[0])
+        return
+    executed = results.executed(spec, program) if shown else None
     lines: Iterable[str]
     if executed is None:
         lines = (line for result in found.values() for line in problems(result))

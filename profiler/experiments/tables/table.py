@@ -232,11 +232,6 @@ def percentage(part: float | None, whole: float | None) -> float | None:
     return None if part is None else ratio(100 * part, whole)
 
 
-def failed_row(name: str, group: str, columns: int, error: str) -> TableRow:
-    """Return the row of a program that failed."""
-    return TableRow((name, *[None] * (columns - 1)), "failed", group, error)
-
-
 ALIASES = {"cc1": "gcc", "xlisp": "li", "jpeg": "ijpeg", "perlbmk": "perl", "wave": "wave5"}
 
 
