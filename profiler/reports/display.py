@@ -291,7 +291,7 @@ SHOWN = 12  # Blocks or lines of a path that are shown; of longer ones the middl
 
 
 # Of a path in a short report: so many blocks or lines at most, if they fit into so many cells.
-FEW, FEW_CELLS = {False: 3, True: 6}, 45
+FEW, FEW_CELLS = {False: 3, True: 6}, {False: 36, True: 45}  # by whether these are lines
 
 
 def route_text(names: Sequence[str], *, brief: bool, are_lines: bool = False) -> str:
@@ -299,7 +299,7 @@ def route_text(names: Sequence[str], *, brief: bool, are_lines: bool = False) ->
     if not brief:
         return " > ".join(shorten_list(names))
     most = min(len(names), FEW[are_lines])
-    while most > 1 and cells(" > ".join(names[:most])) > FEW_CELLS:
+    while most > 1 and cells(" > ".join(names[:most])) > FEW_CELLS[are_lines]:
         most -= 1
     left = len(names) - most
     return " > ".join(names[:most]) + (f" (+{left})" if left else "")
