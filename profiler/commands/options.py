@@ -171,7 +171,7 @@ class Percentage(click.ParamType[float]):
         try:
             number = float(value)
         except ValueError:
-            self.fail(f"{value!r} is no number", param, ctx)
+            self.fail(f"{value!r} is not a number", param, ctx)
         if not 0 <= number <= 100:
             self.fail(f"{number} is no percentage: it must be from 0 to 100", param, ctx)
         return number

@@ -220,7 +220,9 @@ FORMATS: Mapping[str, ExportFormat] = MappingProxyType({each.name: each for each
 def find(name: str) -> ExportFormat:
     """Return a format by its name; UsageError if there is none."""
     if name not in FORMATS:
-        raise UsageError(f"{name!r} is no export format: choose from {', '.join(sorted(FORMATS))}")
+        raise UsageError(
+            f"unknown export format {name!r}: choose from {', '.join(sorted(FORMATS))}"
+        )
     return FORMATS[name]
 
 

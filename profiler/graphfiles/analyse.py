@@ -173,7 +173,7 @@ def _saved_answer(document: GraphDocument, file: Path) -> Mapping[str, Any]:
             assert isinstance(answer, Mapping)
             return answer
     raise ProfileMismatchError(
-        f"{file}: is no edge profile of the graph {cfg.name!r}: make one with "
+        f"{file}: is not an edge profile of the graph {cfg.name!r}: make one with "
         "`simprof explain --json`"
     )
 

@@ -80,7 +80,7 @@ def read_file(path: Path) -> bytes:
     except OSError as error:
         raise GraphFileError(f"{path}: cannot be read: {error.strerror}") from error
     if len(data) > GREATEST_SIZE:
-        raise GraphFileError(f"{path}: more than {GREATEST_SIZE >> 20} MiB is no graph file")
+        raise GraphFileError(f"{path}: more than {GREATEST_SIZE >> 20} MiB is not a graph file")
     return data
 
 

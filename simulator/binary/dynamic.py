@@ -57,7 +57,7 @@ def load_program(path: Path | str, sysroot: Path | None = None) -> Program:
     file = find_interpreter(program, sysroot)
     interpreter = elf.load_part(file, _NOMINAL)
     if interpreter.is64 != program.is64 or interpreter.interpreter is not None:
-        raise ProgramFileError(f"{file}: is no interpreter for {path}; give another --sysroot")
+        raise ProgramFileError(f"{file}: is not an interpreter for {path}; give another --sysroot")
     return replace(program, parts=(program, interpreter))
 
 

@@ -82,7 +82,7 @@ def test_what_is_wrong_with_files_is_said(run: Observed, tmp_path: Path) -> None
     counters.write_bytes(content[:-9])
     assert refused(counters).startswith(f"{counters} is cut at byte ")
     counters.write_bytes(b"no counters")
-    assert "is no counter file" in refused(counters)
+    assert "is not a counter file" in refused(counters)
     counters.write_bytes(content)
     assert "is read as well" in refused(counters, "-o", counters)
     line = refused(counters, "--program", counters)

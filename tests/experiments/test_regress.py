@@ -834,7 +834,7 @@ def test_explanations_name_source_lines() -> None:
         (["record", "-o", "loops.elf", "loops.elf"], "is read as well"),
         (["record", "-o", "no/new", "loops.elf"], "there is no directory"),
         (["record", "-o", "new", "loops.elf", "--writable"], "needs --root"),
-        (["record", "-o", "new", "loops.elf", "--stdin", "none"], "is no file"),
+        (["record", "-o", "new", "loops.elf", "--stdin", "none"], "is not a file"),
         (["record", "-o", "new", "loops.elf", "--mode", "cake"], "unknown mode"),
         (["check", "missing"], "cannot be read"),
         (["check", "b", "--limit", "cake=5"], "matches no metric"),
@@ -952,7 +952,7 @@ def test_the_junit_report_is_well_formed() -> None:
 
 def test_annotations_for_github_are_a_line_each() -> None:
     first, second = reports.render_github(changed_check()).splitlines()
-    said = "added 100 -> 90 (-10.00 %25, allowed: exact) (why: unexplained)"
+    said = "added 100 -> 90 (-10.00 %25; must be equal) (why: unexplained)"
     assert first == f"::error title=simprof%3A a.elf qpt2::{said}"
     assert second.startswith("::error title=simprof%3A b")
 

@@ -262,7 +262,7 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_endless_file() -> None:
-    with pytest.raises(GraphFileError, match="more than 128 MiB is no graph file"):
+    with pytest.raises(GraphFileError, match="more than 128 MiB is not a graph file"):
         load(Path("/dev/zero"))
 
 

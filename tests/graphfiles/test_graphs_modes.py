@@ -253,7 +253,7 @@ def test_enormous_counts_are_exact() -> None:
         (["--mode", "bits:addresses"], "a graph's blocks refer to no data"),
         (["--mode", "naive", "--enumerate"], "--enumerate lists paths"),
         (["--mode", "tpp", "--edge-profile", "missing.json"], "missing.json"),
-        (["--mode", "tpp", "--edge-profile", "{graph}"], "is no edge profile of the graph"),
+        (["--mode", "tpp", "--edge-profile", "{graph}"], "is not an edge profile of the graph"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(

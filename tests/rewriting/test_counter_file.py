@@ -137,8 +137,8 @@ def test_a_cut_file_is_refused_wherever_it_is_cut(tmp_path: Path) -> None:
 
 BAD: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "out is cut in its header: run the program again"),
-    "text": (b"hello\n", "out is no counter file: give one that an instrumented program"),
-    "binary": (bytes(range(256)), "out is no counter file"),
+    "text": (b"hello\n", "out is not a counter file: give one that an instrumented program"),
+    "binary": (bytes(range(256)), "out is not a counter file"),
     "version": (
         HEADER.replace(b"/2", b"/1", 1),
         "out is a counter file of version 1, this simprof reads version 2: instrument the",

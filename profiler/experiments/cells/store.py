@@ -394,7 +394,7 @@ def _check_header(path: Path) -> None:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     application = int.from_bytes(header[68:72], "big")
     if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
-        raise UsageError(f"{path} is no results file of simprof: name another file")
+        raise UsageError(f"{path} is not a results file of simprof: name another file")
     version = int.from_bytes(header[60:64], "big")
     if version != VERSION:
         raise UsageError(

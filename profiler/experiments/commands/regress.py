@@ -137,7 +137,7 @@ def _check_record(
     if suite is None and (chosen["builds"] or chosen["inputs"]):
         raise UsageError("--build and --input choose among a suite's programs: add --suite")
     if stdin is not None and not stdin.is_file():
-        raise UsageError(f"--stdin {stdin} is no file: name a readable file")
+        raise UsageError(f"--stdin {stdin} is not a file: name a readable file")
     if root is not None:
         options.check_directory(root, "--root")
     if chosen["writable"] and root is None:

@@ -86,14 +86,15 @@ def unit_of(metric: str) -> str:
 
 def row(difference: MetricChange) -> tuple[str, str, str, str, str, str, str]:
     """Return metric, unit, old, new, change, what is allowed, and a mark where it is exceeded."""
+    must_equal = difference.allowed == "exact"
     return (
         difference.metric,
         unit_of(difference.metric),
         shown(difference.baseline),
         shown(difference.now),
         moved_by(difference),
-        difference.allowed,
-        "exceeded" if difference.exceeded else "",
+        "must be equal" if must_equal else difference.allowed,
+        ("differs" if must_equal else "exceeded") if difference.exceeded else "",
     )
 
 
@@ -376,7 +377,8 @@ def _escaped(text: str) -> str:
 
 def _moved(difference: MetricChange) -> str:
     metric, _, old, new, change, allowed, _ = row(difference)
-    return f"{metric} {old} -> {new} ({change}, allowed: {allowed})"
+    limit = allowed if difference.allowed == "exact" else f"allowed: {allowed}"
+    return f"{metric} {old} -> {new} ({change}; {limit})"
 
 
 def _clean(text: str) -> str:

@@ -33,7 +33,7 @@ def render_suites(suites: Sequence[Suite], width: int) -> str:
 def render_suite(suite: Suite, width: int) -> str:
     """Return the list of the benchmarks of one suite."""
     table = layout.columns(
-        layout.name("benchmark"), *map(layout.text, ("group", "stands for", "from", "why"))
+        layout.name("benchmark"), *map(layout.text, ("group", "replaces", "from", "why"))
     )
     for benchmark in suite.benchmarks:
         table.add_row(

@@ -333,7 +333,7 @@ def _head_markdown(report: TableReport) -> Iterator[str]:
     if any(program.stands_for for program in report.programs):
         yield "\n".join(
             [
-                "| program | group | stands for |",
+                "| program | group | replaces |",
                 "|---|---|---|",
                 *(
                     f"| {_escaped(each.name)} | {each.group} | {_escaped(each.stands_for)} |"

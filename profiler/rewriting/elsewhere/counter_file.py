@@ -220,7 +220,7 @@ def _recipe(data: bytes, name: str) -> tuple[CounterRecipe, int]:
         if FIRST_LINE.startswith(data):
             raise UsageError(f"{name} is cut in its header: run the program again")
         raise UsageError(
-            f"{name} is no counter file: give one that an instrumented program has written"
+            f"{name} is not a counter file: give one that an instrumented program has written"
         )
     text, newline, _ = data[len(FIRST_LINE) : LONGEST_HEADER].partition(b"\n")
     if not newline:
