@@ -6,7 +6,7 @@ code that can be reached from its routine's entries: no padding, no data in the 
 1. `code_image`: the words, decoded at once.
 2. `routines`: which routine owns which word.
 3. `exploration`: reachable blocks and returning routines, as one fixpoint.
-4. `jump_tables`: where indirect jumps go.
+4. `jump_tables`: where indirect jumps go, by the values that `data_flow` finds.
 5. `graph_builder`: the graphs.
 6. `check.validate`: what must hold of the result.
 
@@ -147,10 +147,10 @@ class ProgramGraphs(Struct, frozen=True, dict=True):
 class Known(Struct, frozen=True):
     """What recoveries of one program found, for the next one to reuse where nothing changed."""
 
-    # `jumps` is explained at `JumpResolver`, `graphs` at `PackedGraphs.reusing`; `code` is by late
-    # words.
+    # `jumps` is explained at `JumpResolver`, `graphs` at `PackedGraphs.reusing`; `code` is by what
+    # code there is beside the program's own, and by late words.
 
-    code: dict[frozenset[tuple[int, int]], CodeImage] = field(default_factory=dict)
+    code: dict[object, CodeImage] = field(default_factory=dict)
     jumps: dict[str, Answers] = field(default_factory=dict)
     graphs: dict[int, ControlFlowGraph] = field(default_factory=dict)
 
@@ -169,10 +169,10 @@ def recover(
     from simprof.profiler.recovery.graph_builder import build_graphs
 
     known = known or Known()
-    late_words = discoveries.late_words
-    if late_words not in known.code:
-        known.code[late_words] = build_code_image(program, late_words)
-    code = known.code[late_words]
+    image = program.modules, discoveries.earlier, discoveries.late_words
+    if image not in known.code:
+        known.code[image] = build_code_image(program, discoveries.late_words)
+    code = known.code[image]
     exploration = _explore(program, code, discoveries, known, told)
     routines, block_at = build_graphs(exploration)
     return ProgramGraphs(

@@ -117,7 +117,6 @@ class Runs:
         self.memory, self.settings = memory, settings
         self._progress, self._trace, self._checks = progress, trace, checks
         self._known = known or Known()
-        self._linked: dict[object, Known] = {}  # The same of what it has loaded
         self.discoveries = seen or Discoveries()  # Beside the program's file
         # runs, whole_runs: How many runs there were that counted, and how many of them were whole.
         self.runs = self.whole_runs = 0
@@ -354,10 +353,8 @@ class Runs:
     def _recover(self) -> ProgramGraphs:
         """Return the program's graphs, which may be known already."""
         program, discoveries = self.world.program_with(self.discoveries), self.discoveries
-        loaded = discoveries.modules, discoveries.earlier
-        known = self._linked.setdefault(loaded, Known()) if program.modules else self._known
         told = partial(report_progress, self._progress, Phase.RECOVERING, limit=self.world.limit)
-        return self.memory.recover(discoveries, known, told, program)
+        return self.memory.recover(discoveries, self._known, told, program)
 
     def _tell(
         self, phase: Phase, instructions: int = 0, clock: Callable[[], int] | None = None
@@ -381,7 +378,7 @@ class Runs:
             seen=self.discoveries,
             known=self._known,
         )
-        traced.runs, traced._recovered, traced._linked = self.runs, self._recovered, self._linked
+        traced.runs, traced._recovered = self.runs, self._recovered
         result = traced._execute(self.planners.of([setting]), None).result
         if result.reason == "interrupted":
             raise Stopped(result.signal or SIGINT)
