@@ -85,6 +85,9 @@ class IterationPlan(s.ExactPathPlan, frozen=True, kw_only=True, dict=True):
     @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without limits: each loop has the k asked for."""
+        lowered = (LimitReason.PATH_LIMIT, LimitReason.AMBIGUOUS)
+        if not self.cut_edges and not any(each.reason in lowered for each in self.limited):
+            return self.num_paths
         regions = fit_regions(self.cfg, self.dag.dfs, self.nests, self.asked, None, None)
         return sum(region.paths for region in regions)
 
