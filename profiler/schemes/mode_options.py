@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from msgspec import Struct
 
@@ -16,14 +16,14 @@ from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import SchemeDefinition, SchemeOption
 from simprof.simulator.errors import UsageError
 
-# One reader for command lines, grids of sweeps and the API: `read`. Options that several schemes
-# share (`SchemeOption.shared`) are not among them: commands have these themselves. Settings of
-# cells (`experiments.cells.settings`) are spelled alike and have shared options, too.
+# One reader for command lines, grids of sweeps, cells and the API: `read`. Options that several
+# schemes share (`SchemeOption.shared`) stand behind no mode: commands have these themselves. Cells
+# have no command, so that theirs do (`experiments.cells.settings`).
 BEFORE_OPTION = ":"
 
 
 class ModeSetting(Struct, frozen=True):
-    """A mode with values of its own options."""
+    """A mode with values of its own options; make one with `read` or `of`."""
 
     mode: str
     # (name, value) of the options that differ from their defaults
@@ -38,12 +38,47 @@ class ModeSetting(Struct, frozen=True):
     def __hash__(self) -> int:
         return hash((self.name, self.own))
 
+    def __str__(self) -> str:
+        return self.name
+
+    # Of the last option that can stand behind a mode, if its value may hold what stands before one
+    rest: ClassVar[str] = ""
+
+    @staticmethod
+    def declared(mode: str) -> tuple[SchemeOption[Any], ...]:
+        """Return the options that can stand behind a mode."""
+        return own_options(registry.definition(mode))
+
+    @classmethod
+    def of(cls, mode: str, given: Mapping[str, OptionValue], asked: Iterable[str] = ()) -> Self:
+        """Return a mode with some values of its options, the others at their defaults."""
+        declared = cls.declared(mode)
+        values = {each.name: given.get(each.name, each.default) for each in declared}
+        own = [(each.name, values[each.name]) for each in declared]
+        own = [pair for pair, each in zip(own, declared, strict=True) if pair[1] != each.default]
+        return cls(mode, tuple(own), setting_text(mode, declared, values), tuple(asked))
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Read a mode with its options (`read`)."""
+        mode, between, words = text.partition(BEFORE_OPTION)
+        mode = mode.strip()
+        if mode not in registry.modes():
+            raise UsageError(unknown("mode", mode, registry.modes()))
+        declared = cls.declared(mode)
+        given = given_options(mode, words, declared, cls.rest) if between else {}
+        return cls.of(mode, completed(declared, given), given)
+
+    def value(self, name: str) -> Any:
+        """Return the value of an option; None if the mode has no such option."""
+        default = {option.name: option.default for option in self.declared(self.mode)}.get(name)
+        return dict(self.own).get(name, default)
+
     @property
     def label(self) -> str:
         """What was asked for with what that implies; `read` reads it as an equal value."""
-        declared = own_options(registry.definition(self.mode))
-        own = dict(self.own)
-        values = {option.name: own.get(option.name, option.default) for option in declared}
+        declared = self.declared(self.mode)
+        values = {option.name: self.value(option.name) for option in declared}
         return setting_text(self.mode, declared, values, self.asked)
 
     def setting(self, shared: SchemeOptions) -> Setting:
@@ -69,25 +104,23 @@ def read(text: str) -> ModeSetting:
 are cold, loop, cold-always, literal-cold, obvious-first, count-obvious, no-cold-counter, \
 branching, first
     """
-    mode, *words = (part.strip() for part in text.split(BEFORE_OPTION))
-    if mode not in registry.modes():
-        raise UsageError(unknown("mode", mode, registry.modes()))
-    declared = own_options(registry.definition(mode))
-    given = given_options(mode, words, declared)
-    values = completed(declared, given)
-    own = [(each.name, values[each.name]) for each in declared if values[each.name] != each.default]
-    return ModeSetting(mode, tuple(own), setting_text(mode, declared, values), tuple(given))
+    return ModeSetting.of_text(text)
 
 
 def given_options(
-    mode: str, words: Iterable[str], declared: Iterable[SchemeOption[Any]]
+    mode: str, text: str, declared: Iterable[SchemeOption[Any]], rest: str = ""
 ) -> dict[str, OptionValue]:
-    """Read the options that stand behind a mode (`cold=20`, `cold-always`), of those declared;
+    """Read the options that stand behind a mode (`cold=20:cold-always`), of those declared;
     UsageError if one is not among them, is given twice, or has a value that it cannot have.
+
+    `rest`: See `ModeSetting`.
     """
     known = {option.spelling: option for option in declared}
     given: dict[str, OptionValue] = {}
-    for part in words:
+    head, found, tail = f"{BEFORE_OPTION}{text}", "", ""
+    if rest:
+        head, found, tail = head.partition(f"{BEFORE_OPTION}{rest}=")
+    for part in [*head.split(BEFORE_OPTION)[1:], *([f"{rest}={tail}"] if found else [])]:
         word, equals, value = (each.strip() for each in part.partition("="))
         if word not in known:
             raise UsageError(_no_option(mode, word, known))

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from playwright.sync_api import Browser, Page, expect
 
 from simprof.profiler.cli import run
-from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.pages import render_suite_page
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.storage import save
@@ -21,6 +20,7 @@ from simprof.profiler.schemes import registry
 from tests.support.browser import chromium, contrasts, covered, cut_off, opened, self_loop, wait
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.profiled import measure_all
+from tests.support.report_tables import document_of
 from tests.support.samples import measurement, routine
 
 pytestmark = pytest.mark.browser
@@ -320,7 +320,7 @@ def test_the_call_tree_is_shown_where_it_was_counted(
 
 def test_pages_of_tables_and_suites_say_nothing(browser: Browser, tmp_path: Path) -> None:
     suite = load_suite("micro")
-    results = [CellResult(base=10**15, added=10**14), CellResult(error="<img src=x onerror=a()>")]
+    results = [document_of(base=10**15, added=10**14), document_of(error="<img src=x onerror=a()>")]
     rows = [(benchmark, results) for benchmark in suite.benchmarks]
     page_file = tmp_path / "suite.html"
     page_file.write_text(render_suite_page(suite, rows, ["pp", "qpt2"], "Input ref"))

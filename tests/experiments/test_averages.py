@@ -10,7 +10,6 @@ from statistics import fmean
 import pytest
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.tables import in_words
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.experiments.tables.averages import (
@@ -29,6 +28,7 @@ from simprof.profiler.experiments.tables.table import (
     TableRow,
     published,
 )
+from tests.support.report_tables import document_of
 
 COLUMNS = (
     TableColumn("program", "program"),
@@ -140,7 +140,7 @@ def test_the_papers_averages_are_those_that_it_prints() -> None:
     spec, view = TABLES["epp1"], View()
     counts = dict.fromkeys(("path_increments", "edge_increments", "hashing"), 10)
     counts["hashed_increments"] = 1
-    fine = CellResult(base=1000, added=10, counts=counts)
+    fine = document_of(base=1000, added=10, counts=counts)
     table = make(spec, programs, dict.fromkeys(spec.cells(programs, view), fine), view)
     theirs = published("epp1")
     assert theirs is not None

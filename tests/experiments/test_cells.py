@@ -16,8 +16,8 @@ from simprof.profiler.experiments.cells import cells as cells_module
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
+    CellDocument,
     CellKind,
-    CellResult,
     Job,
     Keys,
     plan_cell,
@@ -34,6 +34,7 @@ from simprof.profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.profiles.profile import PathCount
 from simprof.profiler.recovery.recovery import recover
+from simprof.profiler.reports import mode_facts
 from simprof.profiler.request.request import (
     CodeLayout,
     GuestOptions,
@@ -47,13 +48,14 @@ from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.support.figures import epp_1, walk
+from tests.support.report_tables import document_of
 from tests.support.scheme_code import GENERATORS
 from tests.support.turns import turns
 
 Find = Callable[..., Path]
 
 
-def only(*jobs: Job) -> tuple[CellResult, ...]:
+def only(*jobs: Job) -> tuple[CellDocument, ...]:
     """Run jobs that must be one group."""
     made = groups(jobs)
     assert len(made) == 1
@@ -236,9 +238,9 @@ def test_path_keys_tell_paths_apart_whatever_the_counts() -> None:
 def test_common_paths_are_weighted_by_the_reference_run() -> None:
     cfg = loop()
     both, alone = loop_path((0, 1, 4), "ABD", 2), loop_path((2, 5), "ACD", 3)
-    reference = CellResult(paths=path_rows([RoutinePaths(cfg, [both, alone], [0] * 8)]))
+    reference = document_of(paths=path_rows([RoutinePaths(cfg, [both, alone], [0] * 8)]))
     more = replace(both, count=50)
-    training = CellResult(paths=path_rows([RoutinePaths(cfg, [more], [0] * 8)]))
+    training = document_of(paths=path_rows([RoutinePaths(cfg, [more], [0] * 8)]))
     (row,) = EPP3.rows(SuiteMember("loop"), {"ref": reference, "train": training})
     assert (row["common_paths"], row["paths"]) == (1, 2)
     assert (row["common_executions"], row["executions"]) == (2, 5)
@@ -255,7 +257,7 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module")
-def found(fixture_elf: Find) -> dict[str, CellResult]:
+def found(fixture_elf: Find) -> dict[str, CellDocument]:
     """All settings of one program, run together."""
     program = fixture_elf("switches")
     jobs = [Job(Cell("switches", parse(name)), program, Input("ref")) for name in SETTINGS]
@@ -266,7 +268,7 @@ def found(fixture_elf: Find) -> dict[str, CellResult]:
 
 @pytest.mark.long
 def test_a_cell_has_the_numbers_of_compare(
-    found: dict[str, CellResult], fixture_elf: Find, tmp_path: Path
+    found: dict[str, CellDocument], fixture_elf: Find, tmp_path: Path
 ) -> None:
     with (tmp_path / "out").open("wb") as out:
         guest = GuestOptions(tmp_path, stdin=Path("/dev/null"), argv0=b"switches",
@@ -282,10 +284,13 @@ def test_a_cell_has_the_numbers_of_compare(
         assert {k: v for k, v in cell.counts.items() if k not in ("jumps", "hashing")} == {
             k: v for k, v in measurement.counts.items() if "runs" not in k
         }
-        assert cell.sizes == measurement.sizes
+        assert cell.sizes == mode_facts.sizes(measurement)
         # what a mode can lose and has not lost is 0 in a cell
-        assert cell.lost == {**dict.fromkeys(cell.lost, 0), **measurement.lost}
-        rows = [(r.name, r.address, r.added, r.instructions) for r in cell.routines]
+        lost = cell.part("lost")
+        assert lost == {**dict.fromkeys(lost, 0), **measurement.lost}
+        rows = [
+            (r.symbol, int(r.routine_address, 16), r.added, r.instructions) for r in cell.routines
+        ]
         assert rows == [(r.name, r.address, r.added, r.instructions) for r in measurement.routines]
         if name == "qpt":
             placed = [(row.placed_blocks, row.placed_edges) for row in cell.routines]
@@ -295,22 +300,22 @@ def test_a_cell_has_the_numbers_of_compare(
             assert sum(inferred) == cell.counts["inferred_paths"] > 0
 
 
-def test_rows_add_up(found: dict[str, CellResult]) -> None:
+def test_rows_add_up(found: dict[str, CellDocument]) -> None:
     for name, cell in found.items():
         for total in ("path_increments", "hashed_increments", "edge_increments"):
             assert sum(getattr(row, total) for row in cell.routines) == cell.counts[total], name
     pp = found["pp"]
-    assert pp.facts is not None
-    assert pp.facts["paths"] == len(pp.paths)
-    assert pp.facts["executions"] == sum(count for count, _ in pp.paths.values())
-    assert {row.table for row in pp.routines} <= set(CounterTable)
-    assert all(row.num_paths is None for row in found["qpt2"].routines)
+    facts = pp.part("facts")
+    assert facts["paths"] == len(pp.paths)
+    assert facts["executions"] == sum(count for count, _ in pp.paths.values())
+    assert {row.table for row in pp.routines} <= {*map(str, CounterTable)}
+    assert all(row.numbered_paths is None for row in found["qpt2"].routines)
     assert found["tpp"].attributed is not None
     assert found["pp"].attributed is None
 
 
-def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellResult]) -> None:
-    trees = found["qpt2"].trees
+def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellDocument]) -> None:
+    trees = found["qpt2"].part("trees")
     assert set(trees) == set(TREES)
     for tree, name in (
         ("redundant", "qpt"),
@@ -322,10 +327,10 @@ def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellRes
     increments = [trees[name] for name in TREES]
     assert min(increments) == trees["exact-max"]
     assert trees["exact-min"] == max(increments[1:])
-    assert found["pp"].trees == {}
+    assert found["pp"].part("trees") == {}
 
 
-def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellResult]) -> None:
+def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellDocument]) -> None:
     """Merging takes counters out of straight lines; the chords of a tree stay as many."""
     split, merged = found["qpt"], found["qpt:blocks=merged"]
     for one, two in zip(split.routines, merged.routines, strict=True):
@@ -342,14 +347,14 @@ def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellRes
     chords, others = (found[name].counts for name in ("qpt2", "qpt2:blocks=merged"))
     assert chords["edge_increments"] == others["edge_increments"]
     assert found["qpt2:blocks=folded"].counts["edge_increments"] == chords["edge_increments"]
-    trees = found["qpt2:blocks=merged"].trees
+    trees = found["qpt2:blocks=merged"].part("trees")
     assert trees["redundant"] == merged.counts["edge_increments"]
     assert trees["heuristic-max"] == others["edge_increments"]
-    assert trees["exact-max"] == found["qpt2"].trees["exact-max"]
+    assert trees["exact-max"] == found["qpt2"].part("trees")["exact-max"]
 
 
 def test_a_cell_does_not_depend_on_what_runs_with_it(
-    found: dict[str, CellResult], fixture_elf: Find
+    found: dict[str, CellDocument], fixture_elf: Find
 ) -> None:
     program = fixture_elf("switches")
     for name in ("tpp", "pp:weights=exact"):
@@ -386,7 +391,7 @@ def test_inputs_are_runs_of_their_own(fixture_elf: Find, tmp_path: Path) -> None
     assert len(groups([empty, full])) == 2
     (short,), (long,) = only(empty), only(full)
     assert 0 < short.base < long.base
-    assert short.output != long.output
+    assert short.document["output"] != long.document["output"]
 
 
 # --- plans
@@ -399,25 +404,26 @@ def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> N
     edges, once, thrice, tpp, pp = only(*jobs)
     assert tpp.error is not None and "needs a run" in tpp.error
     (run,) = only(Job(Cell("switches", setting("qpt2")), program))
-    static = {row.address: row for row in edges.routines}
-    assert set(static) > {row.address for row in run.routines}
+    static = {row.routine_address: row for row in edges.routines}
+    assert set(static) > {row.routine_address for row in run.routines}
     for row in run.routines:
-        same = static[row.address]
+        same = static[row.routine_address]
         assert (row.instrumented_edges, row.no_jump_edges) == (
             same.instrumented_edges,
             same.no_jump_edges,
         )
         assert 0 <= row.no_jump_edges <= row.instrumented_edges
-    assert [row.num_paths for row in once.routines] == [row.num_paths for row in pp.routines]
+    assert [row.numbered_paths for row in once.routines] == [
+        row.numbered_paths for row in pp.routines
+    ]
     grown = zip(once.routines, thrice.routines, strict=True)
-    assert all((a.num_paths or 0) <= (b.num_paths or 0) for a, b in grown)
-    assert sum(r.num_paths or 0 for r in thrice.routines) > sum(
-        r.num_paths or 0 for r in once.routines
+    assert all((a.numbered_paths or 0) <= (b.numbered_paths or 0) for a, b in grown)
+    assert sum(r.numbered_paths or 0 for r in thrice.routines) > sum(
+        r.numbered_paths or 0 for r in once.routines
     )
     assert edges.base == edges.added == 0
-    assert edges.timing.planning > 0 and edges.timing.generation > 0
-    assert replace(edges.timing, run=9.0) != edges.timing
-    assert replace(edges, timing=once.timing) == edges
+    assert (edges.timing["planning"] or 0) > 0 and (edges.timing["generation"] or 0) > 0
+    assert edges.timed(run=9.0) == edges != edges.but(output="")
 
 
 @pytest.mark.long
@@ -486,7 +492,7 @@ def test_one_bad_setting_does_not_take_the_others_with_it(
 
     real = cell_measure.measure
 
-    def fragile(request: RunRequest, settings: list[Setting]) -> tuple[CellResult, ...]:
+    def fragile(request: RunRequest, settings: list[Setting]) -> tuple[CellDocument, ...]:
         if any(each.mode == "kiter" for each in settings):
             raise RuntimeError("kiter\nfell over")
         return real(request, settings)
@@ -562,16 +568,16 @@ def test_analysing_is_planning_the_routines_that_a_run_entered(
         )
         for one, two in zip(ran, analysed, strict=True):
             assert one.error is None and two.error is None
-            assert (two.base, two.reason, two.status) == (one.base, one.reason, one.status)
-            assert [each.address for each in two.routines] == [
-                each.address for each in one.routines
+            assert (two.base, two.part("exit")) == (one.base, one.part("exit"))
+            assert [each.routine_address for each in two.routines] == [
+                each.routine_address for each in one.routines
             ]
-            assert [each.num_paths for each in two.routines] == [
-                each.num_paths for each in one.routines
+            assert [each.numbered_paths for each in two.routines] == [
+                each.numbered_paths for each in one.routines
             ]
             assert two.sizes["code_bytes"] == one.sizes["code_bytes"]
             assert sum(each.counter_bytes for each in two.routines) == two.sizes["counter_bytes"]
-            assert two.timing.planning > 0 and two.timing.generation > 0
+            assert (two.timing["planning"] or 0) > 0 and (two.timing["generation"] or 0) > 0
             assert two.sizes["routine_bytes"] % 4 + two.sizes["routine_bytes"] > 0
 
 
@@ -581,5 +587,6 @@ def test_facts_of_a_programs_own_routines_are_those_of_a_run_of_these_alone() ->
         run_group((Job(Cell("fibcall", parse(each)), program),))[0]
         for each in ("pp", "pp:user-only")
     )
-    assert whole.own_facts is not None and whole.own_facts == alone.facts
-    assert whole.facts is not None and whole.facts["paths"] >= whole.own_facts["paths"]
+    own = whole.part("own_facts")
+    assert own and own == alone.part("facts")
+    assert whole.part("facts")["paths"] >= own["paths"]

@@ -19,8 +19,8 @@ from simprof.profiler.experiments.cells.cells import (
     PREDICTED,
     REWRITING,
     Cell,
+    CellDocument,
     CellKind,
-    CellResult,
     Job,
     Keys,
     failure,
@@ -47,6 +47,7 @@ from simprof.profiler.rewriting.verification import predicted_rewriting
 from simprof.simulator.binary.program import MachineKind
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
+from tests.support.report_tables import document_of
 
 PROGRAM = FIXTURES / "bin/v9/switches.elf"
 VIEW = View(executed=("p",))
@@ -56,20 +57,25 @@ STANDS_FOR = {
 }
 
 
-def predicted(added: int, base: int = 1000) -> CellResult:
+def predicted(added: int, base: int = 1000) -> CellDocument:
     counts = dict.fromkeys(("hashed_increments", "hashing"), 0)
     counts |= {"path_increments": 5, "edge_increments": 5}
-    return CellResult(base=base, added=added, counts=counts)
+    return document_of(base=base, added=added, counts=counts)
 
 
-def ran(added: int, *, of: int | None = None, alone: int = 0, **more: Any) -> CellResult:
+def ran(
+    added: int, *, base: int = 1000, of: int | None = None, alone: int = 0, **more: Any
+) -> CellDocument:
     """A run of an instrumented program, of whose code `of` instructions were predicted."""
     counts = {PREDICTED: added if of is None else of, ALONE_ROUTINES: alone}
-    return replace(CellResult(base=1000, added=added, counts=counts), **more)
+    return document_of(base, added, counts=counts, **more)
 
 
 def table_of(
-    name: str, results: Mapping[str, CellResult], runs: Mapping[str, CellResult], view: View = VIEW
+    name: str,
+    results: Mapping[str, CellDocument],
+    runs: Mapping[str, CellDocument],
+    view: View = VIEW,
 ) -> ReportTable:
     """A table of the program p, from its results by need."""
     spec, program = TABLES[name], SuiteMember("p", "INT", "099.go (SPEC95)")
@@ -156,7 +162,7 @@ def test_a_difference_is_an_error_that_keeps_its_numbers() -> None:
         (failure("no room"), "executed under pp: no room"),
     ],
 )
-def test_another_run_than_the_predicted_one_is_an_error(run_of_pp: CellResult, says: str) -> None:
+def test_another_run_than_the_predicted_one_is_an_error(run_of_pp: CellDocument, says: str) -> None:
     table = table_of(
         "epp1", {"pp": predicted(500), "qpt2": predicted(250)}, {"pp": run_of_pp, "qpt2": ran(250)}
     )
@@ -230,12 +236,12 @@ def test_a_cell_executes_what_another_predicts() -> None:
     assert [len(part) for part in parts] == [3, 3]
     foretold, found = (run_group(part) for part in parts)
     for plain, real in zip(foretold, found, strict=True):
-        assert real.error is None and real.differences == ()
+        assert real.error is None and real.document["differences"] == []
         assert (real.base, real.added) == (plain.base, plain.added)
         assert real.counts[PREDICTED] == plain.added
         assert real.counts[REWRITING] == sum(real.counts[name] for name in CAUSES) > 0
         assert (real.counts[ALONE_ROUTINES], real.counts[ALONE_INSTRUCTIONS]) == (0, 0)
-        assert plain.differences == ()
+        assert plain.document["differences"] == []
 
 
 @pytest.mark.long
@@ -252,7 +258,7 @@ def test_other_weights_and_selections_are_executed_too() -> None:
             for kind in (CellKind.RUN, CellKind.EXECUTE)
         ]
         ((plain,), (real,)) = (run_group((one,)) for one in kinds)
-        assert real.error is None and real.differences == ()
+        assert real.error is None and real.document["differences"] == []
         assert (real.base, real.added) == (plain.base, plain.added)
 
 
@@ -265,7 +271,7 @@ def test_an_instruction_too_many_is_a_difference(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(modes, "predicted_rewriting", one_less)
     (result,) = run_group((job(),))
     assert result.error is None and result.added == result.counts[PREDICTED] + 1
-    (line,) = result.differences
+    (line,) = result.document["differences"]
     assert line.endswith("+1")
 
 
@@ -287,7 +293,7 @@ def test_programs_run_where_their_instructions_can_be_counted(
     monkeypatch.setattr(qemu, "missing", lambda machine: "no qemu")
     assert way(MachineKind.SPARCV9) == "emulator"
     (result,) = run_group((job(),))
-    assert result.error is None and result.differences == ()
+    assert result.error is None and result.document["differences"] == []
 
 
 @pytest.mark.long
@@ -299,8 +305,8 @@ def test_times_of_three_runs() -> None:
         (result,) = run_group((job(mode, CellKind.TIME),))
         spent = result.timing
         assert result.error is None and result.base > 0
-        assert spent.original is not None and spent.instrumented is not None
-        assert min(spent.original, spent.instrumented, spent.simulated) > 0
+        names = ("original", "instrumented", "simulated")
+        assert all((spent[name] or 0) > 0 for name in names)
     assert [
         len(part) for part in groups([job("pp", CellKind.TIME), job("qpt2", CellKind.TIME)])
     ] == [1, 1]
@@ -309,8 +315,8 @@ def test_times_of_three_runs() -> None:
 def test_without_qemu_only_the_simulation_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(qemu, "missing", lambda machine: "no qemu")
     (result,) = run_group((job(kind=CellKind.TIME),))
-    assert result.error is None and result.timing.simulated > 0
-    assert (result.timing.original, result.timing.instrumented) == (None, None)
+    assert result.error is None and (result.timing["simulated"] or 0) > 0
+    assert (result.timing["original"], result.timing["instrumented"]) == (None, None)
 
 
 def test_a_change_of_rewriting_makes_runs_of_instrumented_programs_anew() -> None:

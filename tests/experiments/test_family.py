@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, failure
+from simprof.profiler.experiments.cells.cells import Cell, CellDocument, failure
 from simprof.profiler.experiments.tables.others import PUBLISHED, family
 from simprof.profiler.experiments.tables.results import tables
 from simprof.profiler.experiments.tables.spec import SuiteMember, View, make
 from simprof.profiler.experiments.tables.table import ReportTable, Value
 from simprof.profiler.profiles.measures import Quality
 from simprof.profiler.schemes import registry
+from tests.support.report_tables import document_of
 
 COUNTS = {"path_increments": 0, "hashed_increments": 0, "edge_increments": 0}
 PROGRAMS = [SuiteMember("one"), SuiteMember("two")]
 
 
-def ran(added: int, paths: int = 0, hashed: int = 0, edges: int = 0, **more: object) -> CellResult:
+def ran(added: int, paths: int = 0, hashed: int = 0, edges: int = 0, **more: Any) -> CellDocument:
     counts = {"path_increments": paths, "hashed_increments": hashed, "edge_increments": edges}
-    return CellResult(base=1000, added=added, counts=counts, **more)  # type: ignore[arg-type]
+    plain: dict[str, Any] = {
+        k: v.as_json() if isinstance(v, Quality) else v for k, v in more.items()
+    }
+    return document_of(base=1000, added=added, counts=counts, **plain)
 
 
-def table_of(results: Mapping[str, Mapping[str, CellResult]]) -> ReportTable:
+def table_of(results: Mapping[str, Mapping[str, CellDocument]]) -> ReportTable:
     """The table of results by program and mode."""
-    cells: dict[Cell, CellResult] = {}
+    cells: dict[Cell, CellDocument] = {}
     for program, found in results.items():
         for mode, result in found.items():
             cells[View().cell(family().needs[mode], program)] = result
@@ -42,7 +47,14 @@ def test_rows_are_schemes_and_numbers_means_over_programs() -> None:
         table_of(
             {
                 "one": {
-                    "pp": ran(500, 80, 20, 20, sizes={"counter_bytes": 100}, edge_quality=of_edges),
+                    "pp": ran(
+                        500,
+                        80,
+                        20,
+                        20,
+                        sizes={"counter_bytes": 100},
+                        edge_quality=of_edges,
+                    ),
                     "tpp": ran(100, 10, quality=Quality("pp", accuracy=1.0, coverage=0.9)),
                     "qpt2": ran(400, edges=50, sizes={"counter_bytes": 8}),
                     "qpt": ran(800, edges=90, lost={"unknown_edges": 3}),

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
     Cell,
+    CellDocument,
     CellKind,
-    CellResult,
-    RoutineRow,
+    RoutineFigures,
 )
 from simprof.profiler.experiments.cells.executed import arc_counts, arc_increments
 from simprof.profiler.experiments.cells.settings import setting
@@ -36,7 +36,7 @@ from simprof.profiler.experiments.tables.table import ReportTable
 from simprof.profiler.plan.plan import CounterTable
 from simprof.profiler.request.request import Selection
 from simprof.simulator.errors import UsageError
-from tests.support.report_tables import routine
+from tests.support.report_tables import document_of, routine
 
 ARCS = (CounterBuild.NONE, CounterBuild.ARCS)
 SUITE = """\
@@ -153,9 +153,9 @@ def test_kernels_with_counters_are_the_committed_code(width: Width) -> None:
     edges, build = setting("edges", user_only=True), build_name(width)
     cells = [Cell(b.name, edges, "train", build=build) for b in wcet.benchmarks]
 
-    def executed(result: CellResult) -> int:
+    def executed(result: CellDocument) -> int:
         assert result.error is None
-        rows = (row for row in result.routines if row.name not in BEFORE_AND_AFTER)
+        rows = (row for row in result.routines if row.symbol not in BEFORE_AND_AFTER)
         return sum(row.instructions for row in rows)
 
     committed = obtain(wcet, cells, workers=0).cells
@@ -191,14 +191,14 @@ def test_own_routines_are_those_of_user_only(suite: Suite) -> None:
     of_user = Cell("one", setting("edges", user_only=True), "ref")
     results = obtain(suite, (whole, of_user), workers=0).cells
     rows = results[whole].routines
-    assert [row.name for row in rows if row.own] == ["main", "next"]
-    assert [row.name for row in results[of_user].routines if row.own] == ["main", "next"]
+    assert [row.symbol for row in rows if row.own] == ["main", "next"]
+    assert [row.symbol for row in results[of_user].routines if row.own] == ["main", "next"]
     assert len(results[of_user].routines) == 2 < len(rows)
     plans = [
         replace(cell, input="", kind=CellKind.PLAN, setting=setting("pp")) for cell in (whole,)
     ]
     (planned,) = obtain(suite, plans, workers=0).cells.values()
-    assert {row.name for row in planned.routines if row.own} == {"main", "next"}
+    assert {row.symbol for row in planned.routines if row.own} == {"main", "next"}
 
 
 # --- files of counters
@@ -279,13 +279,13 @@ def test_own_routines_are_told_apart_whatever_the_view_is_of() -> None:
     assert names == {f"{mode}:exclude=print" for mode in ("edges", "qpt2", "naive")}
 
 
-def rows(*routines: tuple[str, dict[str, int]]) -> tuple[RoutineRow, ...]:
+def rows(*routines: tuple[str, dict[str, int]]) -> tuple[RoutineFigures, ...]:
     return tuple(routine(name, CounterTable.NONE, **{"own": True, **n}) for name, n in routines)
 
 
-def table_of(**changed: CellResult) -> ReportTable:
-    def result(base: int, *routines: tuple[str, dict[str, int]], **counts: int) -> CellResult:
-        return CellResult(base=base, counts=counts, routines=rows(*routines))
+def table_of(**changed: CellDocument) -> ReportTable:
+    def result(base: int, *routines: tuple[str, dict[str, int]], **counts: int) -> CellDocument:
+        return document_of(base=base, counts=counts, routines=rows(*routines))
 
     results = {
         "plain": result(
@@ -344,7 +344,7 @@ def test_a_row_by_hand() -> None:
 
 
 def test_a_program_that_cannot_be_built_is_a_row() -> None:
-    table = table_of(arcs=CellResult(error="no compiler"))
+    table = table_of(arcs=document_of(error="no compiler"))
     assert table.failures == (("p", "no compiler"),)
 
 

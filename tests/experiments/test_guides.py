@@ -11,7 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.cli import run
-from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult, Job, Keys, row_key
+from simprof.profiler.experiments.cells.cells import (
+    Cell,
+    CellDocument,
+    CellKind,
+    Job,
+    Keys,
+    row_key,
+)
 from simprof.profiler.experiments.cells.recordings import run_digest
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import parse
@@ -56,7 +63,7 @@ def words(fixture_elf: Find, tmp_path: Path) -> Callable[..., Job]:
     return make
 
 
-def only(*jobs: Job) -> tuple[CellResult, ...]:
+def only(*jobs: Job) -> tuple[CellDocument, ...]:
     """Run jobs that must be one group."""
     (group,) = groups(jobs)
     return run_group(group)
@@ -86,10 +93,12 @@ def test_the_train_input_guides_as_its_saved_profile_does(
     assert (guided.error, guided.base, guided.added) == (None, expected.base, expected.added)
     # a result names what it did not lose, too: as 0
     assert guided.sizes == expected.sizes
-    assert Counter(guided.lost) == Counter(expected.lost)
+    assert Counter(guided.part("lost")) == Counter(expected.lost)
     assert [row.added for row in guided.routines] == [each.added for each in expected.routines]
     assert own.base == guided.base
-    assert own.lost["cold_paths"] != guided.lost["cold_paths"], "train is not like ref"
+    assert own.part("lost")["cold_paths"] != guided.part("lost")["cold_paths"], (
+        "train is not like ref"
+    )
     assert own.attributed is not None
     assert guided.attributed is not None
     assert own.attributed > guided.attributed
@@ -108,10 +117,12 @@ def test_programs_are_instrumented_as_predicted(words: Callable[..., Job]) -> No
     kinds = (CellKind.RUN, CellKind.EXECUTE, CellKind.ANALYSE)
     for name in (TPP, GUIDED):
         predicted, executed, analysed = (only(words(name, kind))[0] for kind in kinds)
-        assert (executed.error, executed.differences) == (None, ())
+        assert (executed.error, executed.document["differences"]) == (None, [])
         assert executed.added == predicted.added
         assert analysed.sizes["code_bytes"] == predicted.sizes["code_bytes"]
-    assert {f.num_paths for f in analysed.routines} == {f.num_paths for f in predicted.routines}
+    assert {f.numbered_paths for f in analysed.routines} == {
+        f.numbered_paths for f in predicted.routines
+    }
 
 
 def test_a_training_run_that_fails_is_told(words: Callable[..., Job]) -> None:

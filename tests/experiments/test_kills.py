@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.cli import run
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
+from simprof.profiler.experiments.cells.cells import Cell, Job
 from simprof.profiler.experiments.cells.run import JobGroup
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
@@ -30,6 +30,7 @@ from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.profiles.fingerprint import file_sha256
 from tests.conftest import FIXTURES
 from tests.support.killing import Scenario, kill_everywhere
+from tests.support.report_tables import document_of
 
 PROGRAMS = ("faults", "control", "switches")
 MODES = ("pp", "qpt2")
@@ -66,7 +67,7 @@ class Sweep(Scenario):
             yield (
                 number,
                 tuple(
-                    CellResult(base=7, warnings=(group[0].cell.benchmark * 3000,)) for _ in group
+                    document_of(base=7, warnings=(group[0].cell.benchmark * 3000,)) for _ in group
                 ),
             )
 

@@ -13,11 +13,12 @@ import pandas as pd
 import pytest
 
 from simprof.profiler import cli
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job, missing_key
+from simprof.profiler.experiments.cells.cells import Cell, Job, missing_key
 from simprof.profiler.experiments.cells.settings import combinations, parse
 from simprof.profiler.experiments.cells.store import Store, all_options, options
 from simprof.profiler.experiments.reports.suites import render_sweep
 from simprof.simulator.errors import UsageError
+from tests.support.report_tables import document_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "EXPERIMENTS.md").read_text()
@@ -72,7 +73,7 @@ def test_options_that_were_asked_for_are_there_though_they_are_defaults() -> Non
 def test_the_closing_table_has_every_setting_and_program(tmp_path: Path) -> None:
     settings = list(combinations([f"tpp:cold={cold}" for cold in range(11)]))
     results = {
-        Job(Cell(f"program{number}", each), tmp_path): CellResult(base=1000, added=number)
+        Job(Cell(f"program{number}", each), tmp_path): document_of(base=1000, added=number)
         for number in range(25)
         for each in settings
     }
@@ -141,8 +142,8 @@ def test_what_is_damaged_or_too_large_does_not_stop_others(swept: Path, tmp_path
     copy = tmp_path / "copy.db"
     copy.write_bytes(swept.read_bytes())
     with opened(copy) as connection:
-        connection.execute("UPDATE cells SET result = '{' WHERE mode = 'pp'")
-        connection.execute("UPDATE cells SET result = x'00' WHERE mode = 'tpp'")
+        connection.execute("UPDATE cells SET document = '{' WHERE mode = 'pp'")
+        connection.execute("UPDATE cells SET document = x'00' WHERE mode = 'tpp'")
         query = "SELECT mode, blocks IS NULL FROM results GROUP BY mode ORDER BY mode"
         assert connection.execute(query).fetchall() == [("pp", 1), ("qpt2", 0), ("tpp", 1)]
 
@@ -150,7 +151,7 @@ def test_what_is_damaged_or_too_large_does_not_stop_others(swept: Path, tmp_path
 def test_numbers_that_sqlite_lacks_are_near(tmp_path: Path) -> None:
     path, job = tmp_path / "sweep.db", Job(Cell("p", parse("pp:path-limit=7")), tmp_path)
     with Store(path) as store:
-        store.put([(job, missing_key(job), CellResult(counts={"blocks": 1 << 80}))])
+        store.put([(job, missing_key(job), document_of(counts={"blocks": 1 << 80}))])
         assert store.cells()[job.cell].counts["blocks"] == 1 << 80
     query = "SELECT blocks, mode, options, option_path_limit, transfers FROM results"
     with opened(path) as connection:

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.cli import main
-from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult
+from simprof.profiler.experiments.cells.cells import Cell, CellDocument, CellKind
 from simprof.profiler.experiments.cells.settings import parse, selecting, setting
 from simprof.profiler.experiments.cells.sweep import obtain
 from simprof.profiler.experiments.suites.suite import Suite
@@ -40,7 +40,7 @@ def suite() -> Suite:
     return replace(micro, benchmarks=(micro.benchmark(BENCHMARK),))
 
 
-def measured(suite: Suite, cells: Sequence[Cell]) -> list[CellResult]:
+def measured(suite: Suite, cells: Sequence[Cell]) -> list[CellDocument]:
     results = obtain(suite, cells, store=None, workers=0).cells
     made = [results[cell] for cell in cells]
     assert not any(result.error for result in made)
@@ -53,10 +53,10 @@ def test_rows_of_selected_routines_are_those_of_the_whole_run(suite: Suite) -> N
     own = [replace(cell, setting=selecting(cell.setting, OWN)) for cell in whole]
     results = measured(suite, [*whole, *own])
     for mode, every, some in zip(MODES, results[: len(MODES)], results[len(MODES) :], strict=True):
-        names = {row.name for row in some.routines}
+        names = {row.symbol for row in some.routines}
         assert "main" in names
-        assert names < {row.name for row in every.routines}, mode
-        kept = tuple(row for row in every.routines if row.name in names)
+        assert names < {row.symbol for row in every.routines}, mode
+        kept = tuple(row for row in every.routines if row.symbol in names)
         assert some.routines == kept, mode
         assert some.base == every.base
         # flushing a trace belongs to no routine
@@ -87,7 +87,7 @@ def test_tables_of_selected_routines_are_sums_of_their_rows(suite: Suite) -> Non
     assert found["epp1"]["pp"] == 100 * sum(row.added for row in rows) / pp.base
     assert found["epp2"]["potential"] == sum(row.potential_paths for row in rows)
     assert found["tpp-fig9"]["routines"] == len(rows)
-    assert {row.name for row in rows} <= {row.name for row in planned.routines}
+    assert {row.symbol for row in rows} <= {row.symbol for row in planned.routines}
 
 
 def test_trees_are_of_the_selected_routines(suite: Suite) -> None:
@@ -96,13 +96,13 @@ def test_trees_are_of_the_selected_routines(suite: Suite) -> None:
     cells = [Cell(BENCHMARK, selecting(setting(mode), OWN)) for mode in modes.values()]
     results = measured(suite, cells)
     for name, result in zip(modes, results, strict=True):
-        assert results[1].trees[name] == result.counts["edge_increments"]
+        assert results[1].part("trees")[name] == result.counts["edge_increments"]
 
 
 def test_the_whole_program_is_what_it_was(suite: Suite) -> None:
     (result,) = measured(suite, [Cell(BENCHMARK, setting("pp"))])
     assert setting("pp", user_only=False, exclude="").name == "pp"
-    assert {"main", "print_text"} & {row.name for row in result.routines}
+    assert {"main", "print_text"} & {row.symbol for row in result.routines}
 
 
 def test_names_of_settings() -> None:

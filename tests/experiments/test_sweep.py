@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from hashlib import sha256
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells import store as store_module
 from simprof.profiler.experiments.cells import workers
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job, failure
+from simprof.profiler.experiments.cells.cells import Cell, CellDocument, Job, failure
 from simprof.profiler.experiments.cells.run import JobGroup, groups
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.store import Store
@@ -48,6 +49,7 @@ from simprof.profiler.experiments.cells.workers import (
 from simprof.profiler.experiments.suites.suite import BuildReport, Input
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError, UsageError
+from tests.support.report_tables import document_of
 
 Find = Callable[..., Path]
 PROGRAMS = ("faults", "control", "switches", "records")
@@ -379,7 +381,7 @@ def test_what_is_written_in_part_is_not_there(
 
     def torn(work: Sequence[JobGroup]) -> Iterator[workers.Finished]:
         number, results = next(iter(run_here(work)))
-        yield number, (results[0], replace(results[1], base=1 << 70))
+        yield number, (results[0], replace(results[1], lists=1 << 70))
 
     with pytest.raises(OverflowError):
         sweep(JobOrder(order.jobs[:2]), path, torn)
@@ -392,11 +394,11 @@ def test_what_is_written_in_part_is_not_there(
 # --- failures
 
 
-def dies(group: JobGroup) -> tuple[CellResult, ...]:
+def dies(group: JobGroup) -> tuple[CellDocument, ...]:
     """What a worker does in the tests: `control` kills it, the others have made-up results."""
     if group[0].cell.benchmark == "control":
         os.kill(os.getpid(), signal.SIGKILL)
-    return tuple(CellResult(base=os.getpid()) for _ in group)
+    return tuple(document_of(base=os.getpid()) for _ in group)
 
 
 @pytest.mark.long
@@ -409,8 +411,8 @@ def test_a_dying_worker_takes_only_its_group_with_it(order: JobOrder) -> None:
                       [None] * 2]  # fmt: skip
 
 
-def pid_result(group: JobGroup) -> tuple[CellResult, ...]:
-    return (CellResult(base=os.getpid()),) * len(group)
+def pid_result(group: JobGroup) -> tuple[CellDocument, ...]:
+    return (document_of(base=os.getpid()),) * len(group)
 
 
 @pytest.mark.long
@@ -545,15 +547,30 @@ def spoil(path: Path, what: str) -> None:
         connection.close()
 
 
-def test_a_result_that_cannot_be_read_is_an_error(order: JobOrder, tmp_path: Path) -> None:
-    path = tmp_path / "sweep.db"
-    sweep(JobOrder(order.jobs[:1]), path, run_here)
-    connection = sqlite3.connect(path)
-    connection.execute("UPDATE cells SET result = x'00'")
-    connection.commit()
-    connection.close()
-    with pytest.raises(UsageError, match="is damaged"):
-        sweep(JobOrder(order.jobs[:1]), path, run_here)
+TEXT_FOR_A_NUMBER = zlib.compress(
+    b'{"routines": [{"symbol": "main", "routine_address": "0x1", "potential_paths": 1, '
+    b'"table": "none", "added": "many"}], "code": [], "paths": {}}'
+)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "document = x'00'", "document = '{}'", "lists = x'00'", "timing = '[]'",
+        """document = '{"error": null, "instructions": {"base": "many", "added": 1}}'""",
+        f"lists = x'{TEXT_FOR_A_NUMBER.hex()}'",
+    ],
+)  # fmt: skip
+def test_a_result_that_cannot_be_read_is_an_error(
+    damage: str, serial_file: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "damaged.db"
+    shutil.copy(serial_file, path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"UPDATE cells SET {damage}")
+    with pytest.raises(UsageError, match="damaged"), Store(path, create=False) as store:
+        for result in store.cells().values():
+            assert not result.routines
 
 
 def test_two_sweeps_do_not_write_to_one_file(order: JobOrder, tmp_path: Path) -> None:
@@ -653,7 +670,7 @@ NUMBERS = "WITH RECURSIVE r (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)"
             ),
             "is prohibited",
         ),
-        (("UPDATE cells SET result = zeroblob(33554433)",), "too big"),
+        (("UPDATE cells SET document = zeroblob(33554433)",), "too big"),
     ],
 )
 def test_what_a_results_file_would_have_executed_is_not(

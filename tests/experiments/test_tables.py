@@ -21,13 +21,13 @@ from simprof.profiler.cli import run
 from simprof.profiler.experiments.cells.cells import (
     TREES,
     Cell,
+    CellDocument,
     CellKind,
-    CellResult,
     Job,
-    RoutineRow,
+    RoutineFigures,
     RunFiles,
-    Timing,
     failure,
+    pack,
 )
 from simprof.profiler.experiments.cells.run import groups, run_group
 from simprof.profiler.experiments.cells.settings import parse
@@ -76,7 +76,7 @@ from simprof.profiler.recovery.recovery import recover
 from simprof.simulator.binary import elf
 from simprof.simulator.errors import UsageError
 from tests.conftest import FIXTURES
-from tests.support.report_tables import program_row, routine, small
+from tests.support.report_tables import document_of, program_row, routine, small
 
 NAMES = (
     "epp1 epp2 epp3 bittrace definite tpp1 tpp2 tpp3 tpp4 tpp4-whole tpp-fig3 tpp-fig9 tpp-parts "
@@ -96,7 +96,7 @@ def counts(**numbers: int) -> dict[str, int]:
     return plain | numbers
 
 
-def table_of(name: str, results: Mapping[str, CellResult], *programs: str) -> ReportTable:
+def table_of(name: str, results: Mapping[str, CellDocument], *programs: str) -> ReportTable:
     """A table of INT programs, one if none are named, with these results by the table's names."""
     spec = TABLES[name]
     names = programs or ("p",)
@@ -111,7 +111,7 @@ def table_of(name: str, results: Mapping[str, CellResult], *programs: str) -> Re
 FIVE = ("a", "b", "c", "d", "e")  # As many programs as a verdict needs
 
 
-def verdicts(name: str, results: Mapping[str, CellResult]) -> list[Verdict]:
+def verdicts(name: str, results: Mapping[str, CellDocument]) -> list[Verdict]:
     """The verdicts of a table of five programs with the same results."""
     return [claim.verdict for claim in table_of(name, results, *FIVE).claims]
 
@@ -250,7 +250,7 @@ def test_wrong_published_data_are_one_line(tmp_path: Path, text: str, says: str)
 
 
 def test_epp_table_1() -> None:
-    pp = CellResult(
+    pp = document_of(
         base=1000,
         added=300,
         counts=counts(path_increments=40, edge_increments=10, hashed_increments=5, hashing=80),
@@ -262,7 +262,7 @@ def test_epp_table_1() -> None:
             routine("e", CounterTable.HASH, address=20, added=1),
         ),
     )
-    qpt2 = CellResult(
+    qpt2 = document_of(
         base=1000,
         added=100,
         counts=counts(edge_increments=75),
@@ -277,7 +277,7 @@ def test_epp_table_1() -> None:
         "path_increments": 50, "edge_ratio": 1.5, "hashed": 10.0, "spacing": 20.0,
         "hash_cost": 6.0, "cheaper": 50.0,
     }  # fmt: skip
-    none = replace(pp, counts=counts(path_increments=40, edge_increments=10), routines=())
+    none = replace(pp.but(counts=counts(path_increments=40, edge_increments=10)), lists=pack())
     row = only_row(table_of("epp1", {"pp": none, "qpt2": qpt2}))
     assert (row["hash_cost"], row["cheaper"]) == (None, None)
 
@@ -294,7 +294,7 @@ def test_epp_table_2() -> None:
         routine("b", CounterTable.HASH, potential_paths=10**400),
     )
     own = {"paths": 8, "executions": 50, "instructions": 500, "routines": 2, "predicted_correct": 4}
-    found = {"pp": CellResult(base=1, facts=facts, own_facts=own, routines=rows)}
+    found = {"pp": document_of(base=1, facts=facts, own_facts=own, routines=rows)}
     row = only_row(table_of("epp2", found))
     assert (row["own_paths"], row["own_correct"], row["own_routines"]) == (8, 50.0, 2)
     assert row["own_instructions"] == 10.0
@@ -307,8 +307,8 @@ def test_epp_table_2() -> None:
 
 
 def test_epp_table_3() -> None:
-    ref = CellResult(paths={"a": (90, 10), "b": (10, 20), "c": (100, 1)})
-    train = CellResult(paths={"b": (7, 20), "c": (1, 1), "d": (9, 9)})
+    ref = document_of(paths={"a": (90, 10), "b": (10, 20), "c": (100, 1)})
+    train = document_of(paths={"b": (7, 20), "c": (1, 1), "d": (9, 9)})
     row = only_row(table_of("epp3", {"ref": ref, "train": train}))
     assert row["common"] == 2
     assert row["static"] == pytest.approx(200 / 3)
@@ -318,7 +318,7 @@ def test_epp_table_3() -> None:
 
 
 def test_bit_tracing() -> None:
-    def rows(**codes: Any) -> tuple[RoutineRow, ...]:
+    def rows(**codes: Any) -> tuple[RoutineFigures, ...]:
         one, two, long = ({key: value[k] for key, value in codes.items()} for k in range(3))
         return (
             routine("a", CounterTable.ARRAY, instrumented_edges=2, **one),
@@ -330,9 +330,9 @@ def test_bit_tracing() -> None:
     pp = rows(name_bits=(3, 4, 30), name_counters=(8, 10, 10**9))
     bits = rows(name_bits=(3, 5, 62), name_counters=(8, 30, None))
     results = {
-        "pp": CellResult(base=100, added=20, counts=events, routines=pp),
-        "bittrace": CellResult(base=100, added=30, counts=events, routines=bits),
-        "merged": CellResult(base=100, added=20, counts=events, routines=bits[1:]),
+        "pp": document_of(base=100, added=20, counts=events, routines=pp),
+        "bittrace": document_of(base=100, added=30, counts=events, routines=bits),
+        "merged": document_of(base=100, added=20, counts=events, routines=bits[1:]),
     }
     row = only_row(table_of("bittrace", results))
     assert (row["pp_bits"], row["bits"]) == (37 / 3, 70 / 3)
@@ -350,7 +350,7 @@ def test_definite_flow() -> None:
         "executions": 200, "definite_executions": 50, "flow_blocks": 1000, "definite_blocks": 750,
     }  # fmt: skip
     rows = (routine("a", CounterTable.ARRAY, self_loop_increments=400),)
-    found = {"pp": CellResult(base=1, facts=facts, routines=rows)}
+    found = {"pp": document_of(base=1, facts=facts, routines=rows)}
     row = only_row(table_of("definite", found))
     assert (row["paths_share"], row["paths_blocks"]) == (25.0, 75.0)
     # each of the 400 turns is a path of one block that edge counts tell
@@ -372,7 +372,7 @@ def test_tpp_table_1() -> None:
         routine("c", CounterTable.NONE),
     )
     made = counts(path_increments=80, edge_increments=20, hashed_increments=40)
-    pp = CellResult(base=2000, added=670, counts=made, routines=rows)
+    pp = document_of(base=2000, added=670, counts=made, routines=rows)
     row = only_row(table_of("tpp1", {"pp": pp}))
     assert (row["pp"], row["array"], row["hash"]) == (33.5, 6.5, 27.0)
     assert (row["hashed"], row["self_loops"]) == (40.0, 20.0)
@@ -383,18 +383,16 @@ def test_tpp_table_1() -> None:
 def test_tpp_tables_2_and_4_and_figures() -> None:
     lost = {"flow_blocks": 200, "overcounted_blocks": 1, "undercounted_blocks": 3}
 
-    def result(added: int, paths: int, table: CounterTable) -> CellResult:
+    def result(added: int, paths: int, table: CounterTable) -> CellDocument:
         rows = (
-            routine("a", table, num_paths=paths, untruncated_paths=paths**5),
-            routine("b", CounterTable.ARRAY, num_paths=None),
+            routine("a", table, paths=paths, untruncated_paths=paths**5),
+            routine("b", CounterTable.ARRAY, paths=None),
         )
         made = counts(path_increments=60, edge_increments=15, inferred_paths=25)
-        return CellResult(base=1000, added=added, counts=made, lost=lost, routines=rows)
+        return document_of(base=1000, added=added, counts=made, lost=lost, routines=rows)
 
-    pp = replace(
-        result(400, 80_000, CounterTable.HASH),
-        lost={},
-        counts=counts(path_increments=80, edge_increments=10),
+    pp = result(400, 80_000, CounterTable.HASH).but(
+        lost={}, counts=counts(path_increments=80, edge_increments=10)
     )
     tpp = {f"t{key}": result(100, 400, CounterTable.ARRAY) for key in ("1", "5", "10", "515", "0")}
     row = only_row(table_of("tpp2", {"pp": pp, **tpp}))
@@ -403,7 +401,7 @@ def test_tpp_tables_2_and_4_and_figures() -> None:
     assert (row["pp"], row["t10"], row["s10"]) == (80.0, 0.4, 0.5)
     row = only_row(table_of("tpp4-whole", {"pp": pp, **tpp}))
     assert (row["most"], row["pp"], row["t10"]) == (80_000**5, 80_000**5, 400**5)
-    hashing = replace(pp, counts={**pp.counts, "hashed_increments": 80})
+    hashing = pp.but(counts={**pp.counts, "hashed_increments": 80})
     assert verdicts("tpp4-whole", {"pp": hashing, **tpp}) == [Verdict.HOLDS]
     assert verdicts("tpp4-whole", {"pp": pp, **tpp}) == [Verdict.UNTESTABLE]
     row = only_row(table_of("tpp-fig3", {"pp": pp, **tpp}))
@@ -415,9 +413,9 @@ def test_tpp_tables_2_and_4_and_figures() -> None:
 def test_tpp_parts() -> None:
     made = counts(path_increments=30, edge_increments=10, hashed_increments=10)
 
-    def parts(*added: int) -> dict[str, CellResult]:
+    def parts(*added: int) -> dict[str, CellDocument]:
         keys = ("pp", "t515", "cold", "obvious", "uncounted")
-        cells = (CellResult(base=1000, added=each, counts=made) for each in added)
+        cells = (document_of(base=1000, added=each, counts=made) for each in added)
         return dict(zip(keys, cells, strict=True))
 
     papers = parts(280, 140, 196, 270, 130)  # the paper's averages
@@ -431,12 +429,12 @@ def test_tpp_parts() -> None:
 def test_tpp_path_lengths() -> None:
     """A loop B of one block behind A, before C, 10 turns in each of 5 activations (TPP 4.2.1)."""
 
-    def result(paths: int, edges: int, turns: int) -> CellResult:
+    def result(paths: int, edges: int, turns: int) -> CellDocument:
         facts = {"executions": paths, "edges": edges}
         rows = (
             routine("a", CounterTable.ARRAY, self_loop_increments=turns, edge_increments=turns + 3),
         )
-        return CellResult(base=1, facts=facts, routines=rows)
+        return document_of(base=1, facts=facts, routines=rows)
 
     whole, cut = result(5, 10, 50), result(5 + 55 + 5, 0, 0)
     row = only_row(table_of("tpp-lengths", {"pp": whole, "l10": cut, "l100": whole}))
@@ -447,29 +445,31 @@ def test_tpp_path_lengths() -> None:
 
 
 def test_bl94_tables() -> None:
-    def counted(name: str, **numbers: int) -> RoutineRow:
+    def counted(name: str, **numbers: int) -> RoutineFigures:
         return routine(name, CounterTable.NONE, **numbers)
 
     rows = (
         counted("a", placed_edges=10, instrumented_edges=4, no_jump_edges=3, placed_blocks=6),
         counted("b", placed_edges=20, instrumented_edges=8, no_jump_edges=3, placed_blocks=14),
     )
-    row = only_row(table_of("bl94-table2", {"plan": CellResult(routines=rows)}))
+    row = only_row(table_of("bl94-table2", {"plan": document_of(routines=rows)}))
     assert (row["edges"], row["profiled"], row["profiled_share"]) == (30, 12, 40.0)
     assert (row["no_jump"], row["no_jump_share"], row["density"]) == (6, 50.0, 1.5)
     one, other = rows
-    found = {"plan": CellResult(routines=(replace(one, own=True), other))}
+    found = {"plan": document_of(routines=(replace(one, own=True), other))}
     row = only_row(table_of("bl94-table2", found))
     assert (row["profiled_share"], row["own_share"], row["own_no_jump_share"]) == (40, 40, 75)
-    bits = CellResult(base=100, added=50, counts={"trace_tokens": 3000}, sizes={"trace_bits": 3201})
+    bits = document_of(
+        base=100, added=50, counts={"trace_tokens": 3000}, sizes={"trace_bits": 3201}
+    )
     sizes = {"trace_bits": 8000, "minimal_trace_bits": 1999}
-    witness = CellResult(base=100, added=20, counts={}, sizes=sizes)
+    witness = document_of(base=100, added=20, counts={}, sizes=sizes)
     found = {
         "bits": bits,
         "witness": witness,
-        "bytes": CellResult(base=100, added=44),
-        "witness_addresses": CellResult(base=100, added=60, sizes={"address_bits": 8000}),
-        "bytes_addresses": CellResult(base=100, added=92, sizes={"address_bits": 8000}),
+        "bytes": document_of(base=100, added=44),
+        "witness_addresses": document_of(base=100, added=60, sizes={"address_bits": 8000}),
+        "bytes_addresses": document_of(base=100, added=92, sizes={"address_bits": 8000}),
     }
     row = only_row(table_of("bl94-table3", found))
     assert (row["addresses"], row["file_ratio"], row["run_ratio"]) == (1000, 2.0, 1.2)
@@ -478,8 +478,8 @@ def test_bl94_tables() -> None:
     assert (row["fewest"], row["bit"], row["witness_overhead"]) == (250, 401, 20.0)
     assert (row["bytes"], row["run_old_new"]) == (44.0, 1.2)
     times = {
-        "redundant": CellResult(timing=Timing(recovery=1, planning=2, generation=3)),
-        "optimal": CellResult(timing=Timing(recovery=1, planning=5, generation=3)),
+        "redundant": document_of(timing={"recovery": 1, "planning": 2, "generation": 3}),
+        "optimal": document_of(timing={"recovery": 1, "planning": 5, "generation": 3}),
     }
     row = only_row(table_of("bl94-table1", times))
     assert (row["redundant"], row["optimal"], row["increase"]) == (6, 9, 1.5)
@@ -487,10 +487,10 @@ def test_bl94_tables() -> None:
 
 
 def test_bl94_graphs() -> None:
-    def result(added: int, increments: int, jumps: int = 0) -> CellResult:
+    def result(added: int, increments: int, jumps: int = 0) -> CellDocument:
         made = counts(edge_increments=increments, jumps=jumps, blocks=250)
         trees = dict(zip(TREES, (120, 40, 60, 30, 80, 48), strict=True))
-        return CellResult(base=1200, added=added, counts=made, trees=trees)
+        return document_of(base=1200, added=added, counts=made, trees=trees)
 
     found = {
         "redundant": result(600, 120),
@@ -523,9 +523,9 @@ def test_bl94_graphs() -> None:
 
 def test_bl94_registers() -> None:
     found = {
-        "saved": CellResult(base=1000, added=600),
-        "scavenged": CellResult(base=1000, added=440),
-        "live": CellResult(base=1000, added=300),
+        "saved": document_of(base=1000, added=600),
+        "scavenged": document_of(base=1000, added=440),
+        "live": document_of(base=1000, added=300),
     }
     row = only_row(table_of("bl94-registers", found))
     assert (row["saved"], row["scavenged"], row["live"]) == (60.0, 44.0, 30.0)
@@ -539,7 +539,7 @@ BL94 = [name for name in NAMES if name.startswith("bl94") and name != "bl94-tabl
 def test_bl94_is_made_of_its_own_blocks_unless_others_are_asked_for(name: str) -> None:
     def blocks(view: View) -> set[str]:
         cells = TABLES[name].cells([SuiteMember("p")], view)
-        return {str(dict(cell.setting.options).get("blocks", "split")) for cell in cells}
+        return {str(dict(cell.setting.own).get("blocks", "split")) for cell in cells}
 
     assert blocks(View()) == blocks(View(blocks="folded")) == {"folded"}
     assert blocks(View(blocks="merged")) == {"merged"}
@@ -565,9 +565,9 @@ def test_other_papers_tables_do_not_depend_on_bl94s_blocks() -> None:
 
 
 def test_kiter_table_3_and_cs6120() -> None:
-    def result(added: int) -> CellResult:
+    def result(added: int) -> CellDocument:
         made = counts(path_increments=8, edge_increments=2, hashed_increments=1)
-        return CellResult(base=800, added=added, counts=made)
+        return document_of(base=800, added=added, counts=made)
 
     plain = {"k1": result(400), "k2": result(600), "k3": result(1000)}
     found = {"pp": result(200), "o2": result(700), "o3": result(1200), **plain}
@@ -588,13 +588,13 @@ def kiter_4(
 ) -> ReportTable:
     """KITER table 4 of one program whose routines have so many paths, by k."""
     plans = {
-        f"k{k}": CellResult(
+        f"k{k}": document_of(
             routines=tuple(
                 routine(
                     name,
                     CounterTable.ARRAY,
                     address=i,
-                    num_paths=1,
+                    paths=1,
                     untruncated_paths=paths[k - 1],
                     own=name in own,
                 )
@@ -686,7 +686,7 @@ def test_averages_weigh_programs_alike_and_leave_out_what_failed() -> None:
 def test_a_missing_or_failed_cell_is_a_row_that_says_so() -> None:
     spec = TABLES["epp1"]
     cells = {
-        VIEW.cell(need, "good"): CellResult(base=10, added=1, counts=counts(path_increments=1))
+        VIEW.cell(need, "good"): document_of(base=10, added=1, counts=counts(path_increments=1))
         for need in spec.needs.values()
     }
     cells |= dict.fromkeys(spec.cells([SuiteMember("bad")], VIEW), failure("it\ncrashed"))
@@ -746,7 +746,7 @@ def test_wcet_kernels_stand_beside_kiters_numbers_only() -> None:
     ]
     assert len(programs) == 9
     made = counts(path_increments=10, edge_increments=10)
-    fine = CellResult(base=1000, added=10, counts=made)
+    fine = document_of(base=1000, added=10, counts=made)
     for name, keys in (("kiter3", ["k2:paper", "k3:paper"]), ("epp1", [])):
         spec = TABLES[name]
         table = make(spec, programs, dict.fromkeys(spec.cells(programs, VIEW), fine), VIEW)
@@ -782,7 +782,7 @@ def test_the_claim_that_pp_costs_less_than_three_times_qpt2(
     overheads: tuple[int, int], verdict: Verdict
 ) -> None:
     pp, qpt2 = (
-        CellResult(base=100, added=added, counts=counts(path_increments=10, edge_increments=12))
+        document_of(base=100, added=added, counts=counts(path_increments=10, edge_increments=12))
         for added in overheads
     )
     claim, *_ = table_of("epp1", {"pp": pp, "qpt2": qpt2}, *FIVE).claims
@@ -1181,7 +1181,7 @@ def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path:
         (["epp1", "--from", "x.db", "--results", "y.db"], "--results with --from"),
         (["--all", "-o", "file.txt"], "is a file: name a directory"),
         (["epp1", "-o", "nowhere/x.txt"], "no directory"),
-        (["epp1", "--from", "file.txt"], "no results file of simprof"),
+        (["epp1", "--from", "file.txt"], "not a results file of simprof"),
     ],
 )
 def test_wrong_uses_are_one_line(

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.experiments.cells import executed
-from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.cells.cells import CellDocument
 from simprof.profiler.experiments.tables.expressions import Found
 from simprof.profiler.experiments.tables.later import NET, TRACES
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.trace.net import DELAYS
+from tests.support.report_tables import document_of
 
 Find = Callable[..., Path]
 WPP = Setting("wpp", "wpp", SchemeOptions())
@@ -50,8 +51,8 @@ def column(table: object, key: str, found: Found) -> object:
 
 
 def test_columns() -> None:
-    def result(**sizes: int) -> CellResult:
-        return CellResult(base=2_000_000, added=500_000, sizes=sizes)
+    def result(**sizes: int) -> CellDocument:
+        return document_of(base=2_000_000, added=500_000, sizes=sizes)
 
     net = {"net_hot_50": 80, "net_hits_50": 60, "net_noise_50": 20}
     found = {

@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from simprof.profiler.experiments.cells import workers
-from simprof.profiler.experiments.cells.cells import Cell, CellResult, Job
+from simprof.profiler.experiments.cells.cells import Cell, CellDocument, Job
 from simprof.profiler.experiments.cells.run import JobGroup
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.cells.workers import run_processes
 from tests.conftest import ROOT
+from tests.support.report_tables import document_of
 
 PARENT = """
 import os, subprocess, sys, time
@@ -80,13 +81,13 @@ def job(number: int) -> JobGroup:
     return (Job(Cell(f"b{number}", setting("pp")), Path("program")),)
 
 
-def where_it_works(group: JobGroup) -> tuple[CellResult, ...]:
+def where_it_works(group: JobGroup) -> tuple[CellDocument, ...]:
     """Which process does a group, and where its temporary files are."""
-    return tuple(CellResult(base=os.getpid(), error=tempfile.gettempdir()) for _ in group)
+    return tuple(document_of(base=os.getpid(), error=tempfile.gettempdir()) for _ in group)
 
 
 @pytest.fixture(scope="module")
-def results() -> list[CellResult]:
+def results() -> list[CellDocument]:
     """What one worker at a time makes of five groups, two for each worker."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(workers, "GROUPS", 2)
@@ -95,7 +96,7 @@ def results() -> list[CellResult]:
 
 
 @pytest.mark.long
-def test_a_worker_is_replaced_after_so_many_groups(results: list[CellResult]) -> None:
+def test_a_worker_is_replaced_after_so_many_groups(results: list[CellDocument]) -> None:
     processes = [result.base for result in results]
     assert processes[0] == processes[1] and processes[2] == processes[3]
     assert len(set(processes)) == 3
@@ -103,7 +104,7 @@ def test_a_worker_is_replaced_after_so_many_groups(results: list[CellResult]) ->
 
 
 @pytest.mark.long
-def test_workers_have_a_temporary_folder_that_goes_with_them(results: list[CellResult]) -> None:
+def test_workers_have_a_temporary_folder_that_goes_with_them(results: list[CellDocument]) -> None:
     (folder,) = {Path(result.error or "") for result in results}
     assert folder.name.startswith("simprof-workers-")
     assert not folder.exists()

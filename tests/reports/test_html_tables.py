@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from simprof.profiler.cli import run
-from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.reports.pages import render_suite_page
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.profiler.reports.html.summary import longest
+from tests.support.report_tables import document_of
 
 
 def body(page: str) -> ET.Element:
@@ -22,8 +22,8 @@ def body(page: str) -> ET.Element:
 def test_the_longest_bar_is_the_highest_overhead() -> None:
     suite = load_suite("micro")
     first, second = suite.benchmarks[:2]
-    bad = CellResult(error="it <died>")
-    good = CellResult(added=10, base=100), CellResult(added=5, base=100)
+    bad = document_of(error="it <died>")
+    good = document_of(added=10, base=100), document_of(added=5, base=100)
     rows = [(first, good), (replace(second, name="<b>x</b>"), (good[1], bad))]
     page = render_suite_page(suite, rows, ["pp", "qpt2"], "Input ref")
     assert "<b>" not in page and "&lt;b&gt;x&lt;/b&gt;" in page and "it &lt;died&gt;" in page

@@ -15,7 +15,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.cells.cells import CellResult
 from simprof.profiler.experiments.regress.causes import ChangeCause, RoutineChange
 from simprof.profiler.experiments.regress.file import Baseline
 from simprof.profiler.experiments.regress.regress import Check, MetricChange, RunCheck, SettingCheck
@@ -53,6 +52,7 @@ from simprof.profiler.reports.listings import RowChoice
 from simprof.profiler.session.diagnosis import Diagnosis, SystemCheck
 from simprof.simulator.binary.elf import load
 from simprof.simulator.binary.program import SourceLine
+from tests.support.report_tables import document_of
 from tests.support.samples import FAULT, HEAD, TAIL, measurement, routine
 
 WIDTHS = (60, 80, 100, 140, 200)
@@ -237,8 +237,8 @@ def suite_report(width: int) -> str:
     )
     suite = Suite(ESCAPES, "A suite of what is hard to show " * 4, benchmarks, Path("x"))
     build = BuildReport("s", {}, {(name, "v9-O2"): f"no compiler: {ESCAPES}" for name in names})
-    good = CellResult(base=MANY, added=10**15 - 1)
-    rows = [(each, (good, CellResult(error=f"ended with {LONG}"))) for each in benchmarks]
+    good = document_of(base=MANY, added=10**15 - 1)
+    rows = [(each, (good, document_of(error=f"ended with {LONG}"))) for each in benchmarks]
     return "\n".join(
         (
             suite_reports.render_suites([suite], width),

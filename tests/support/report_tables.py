@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simprof.profiler.experiments.cells.cells import RoutineRow
+from simprof.profiler.experiments.cells.cells import CellDocument, RoutineFigures, found, pack
 from simprof.profiler.experiments.tables.averages import with_averages
 from simprof.profiler.experiments.tables.table import (
     Form,
@@ -13,6 +14,7 @@ from simprof.profiler.experiments.tables.table import (
     TableRow,
 )
 from simprof.profiler.plan.plan import CounterTable
+from simprof.profiler.profiles.codec import encode
 
 COLUMNS = (
     TableColumn("program", "program"),
@@ -21,13 +23,28 @@ COLUMNS = (
 )
 
 
-def routine(name: str, table: CounterTable, **numbers: Any) -> RoutineRow:
+def routine(
+    name: str, table: CounterTable, address: int = 0, paths: int | None = 10, **numbers: Any
+) -> RoutineFigures:
     """A routine with the given numbers and nothing else of interest."""
-    plain: dict[str, Any] = {
-        "address": 0, "potential_paths": 10, "num_paths": 10,
-        "instrumented_edges": None, "no_jump_edges": None,
-    }  # fmt: skip
-    return RoutineRow(name, table=table, **(plain | numbers))
+    plain: dict[str, Any] = {"potential_paths": 10}
+    return RoutineFigures(
+        name, f"{address:#x}", table=str(table), numbered_paths=paths, **(plain | numbers)
+    )
+
+
+def document_of(
+    base: int = 0,
+    added: int = 0,
+    error: str | None = None,
+    routines: Sequence[RoutineFigures] = (),
+    paths: Mapping[str, tuple[int, int]] | None = None,
+    timing: Mapping[str, float | None] | None = None,
+    **parts: Any,
+) -> CellDocument:
+    """The document of a cell with the given figures and parts, and nothing else."""
+    lists = pack([encode(each) for each in routines], (), paths)
+    return CellDocument(found(base, added, error, **parts), lists, timing or {})
 
 
 def small(*rows: TableRow, **more: Any) -> ReportTable:

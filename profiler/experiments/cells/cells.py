@@ -2,8 +2,8 @@
 
 A *cell* is one program on one input under one setting. Tables and sweeps say which cells they
 need (`Cell`, by names), a suite tells what is behind the names (`Job`, with files), `run`
-runs jobs and makes a `CellResult` of plain numbers from each, and `store` keeps them under their
-`CellKey`, which holds everything that decides the result (`Keys`), so that nothing is run twice.
+runs jobs and makes a `CellDocument` from each, and `store` keeps them under their `CellKey`, which
+holds everything that decides the result (`Keys`), so that nothing is run twice.
 
 There are five kinds of cells. `CellKind.RUN` executes the program, and predicts what
 instrumentation would add. `CellKind.PLAN` plans and generates the instrumentation of *all* routines
@@ -21,29 +21,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from msgspec import Struct, field
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from simprof.profiler.experiments.cells.settings import CellSetting
 from simprof.profiler.experiments.suites.suite import DEFAULT_BUILD, NO_INPUT, Input
-from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.profiles.codec import written
+from simprof.profiler.profiles.codec import big_integers, decode, parse_json
 from simprof.profiler.profiles.documents import OWN_VERSION
 from simprof.profiler.profiles.fingerprint import given_file_sha256
-from simprof.profiler.profiles.measures import Quality
 from simprof.profiler.schemes.cost_model import cost_version, own_cost_version
 from simprof.profiler.schemes.registry import brought, brought_modes
 from simprof.simulator.errors import UsageError
 
 COMPILER_INCREMENTS = "compiler_increments"
 # Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,
-# which is what `CellResult.added` should be.
+# which is what `CellDocument.added` should be.
 PREDICTED = "predicted"
 # Of EXECUTE cells: what rewriting executes besides; "rewriting:CAUSE" is a part of it.
 REWRITING = "rewriting"
@@ -154,52 +153,50 @@ class Job(Struct, frozen=True):
         return hash(astuple(self)[:-1])
 
 
-# Not `profile.RoutineProfile`: that has every edge and path, which is too much to keep of a sweep,
-# and lacks where code was placed, which tables of BL94 are about.
-class RoutineRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One routine in one cell. Of RUN and ANALYSE cells: entered routines; of PLAN cells: all."""
+class RoutineFigures(Struct, frozen=True):
+    """What columns of tables read of a routine: columns of the document's `routines`, which has
+    more of them, and those of `code`, which the document of a run lacks.
+    """
 
-    name: str
-    address: int
-    potential_paths: int  # Acyclic potential paths before truncation (EPP 5.3)
-    # Static paths that the plan tells apart; None for modes that count no paths.
-    num_paths: int | None
-    table: CounterTable
+    # `code` is how a routine's instrumentation is made: bits of names, places, jumps. Papers have
+    # tables about that; who profiles a program has the instructions that it costs.
+    # Of RUN and ANALYSE cells these are entered routines; of PLAN cells all.
+    symbol: str
+    routine_address: str
+    potential_paths: int
+    table: str  # A `CounterTable`
+    numbered_paths: int | None = None
+    # instructions, added: Dynamic; 0 in PLAN and ANALYSE cells, as all increments and jumps are.
+    instructions: int = 0
+    added: int = 0
+    # -- of `code`, which leaves out what is 0 --
+    own: bool = False  # Whether it is the program's own (`library_sources.is_library_source`)
+    # How many paths would be numbered without a path limit; None for modes that count no paths.
+    untruncated_paths: int | None = None
     # instrumented_edges, no_jump_edges: Edges with code (and blocks with code: `qpt`'s counters in
     # blocks); those of them whose code needs no jump (BL94 table 2).
-    instrumented_edges: int
-    no_jump_edges: int
+    instrumented_edges: int = 0
+    no_jump_edges: int = 0
     # placed_blocks, placed_edges: Blocks and edges of the graph that counters were placed on: this
     # one, or BL94's of merged blocks.
-    placed_blocks: int = written(0)
-    placed_edges: int = written(0)
-    # instructions, added: Dynamic; `instructions` without callees. 0 in PLAN and ANALYSE cells, as
-    # all that follow but the last.
-    instructions: int = written(0)
-    added: int = written(0)
-    # path_increments, hashed_increments, hashing: Increments of path counters; those of them that
-    # called the hashing routine; the instructions that this executed (as the result files name
-    # them).
-    path_increments: int = written(0)
-    hashed_increments: int = written(0)
-    hashing: int = written(0)
-    # edge_increments, jumps: Increments of edge and block counters; executed jumps that the code on
-    # edges needed (BL94 6.1).
-    edge_increments: int = written(0)
-    jumps: int = written(0)
+    placed_blocks: int = 0
+    placed_edges: int = 0
+    # path_increments, hashed_increments, edge_increments: Of path counters; those of them that
+    # called the hashing routine; of edge and block counters.
+    path_increments: int = 0
+    hashed_increments: int = 0
+    edge_increments: int = 0
+    hashing: int = 0  # Instructions inside the hashing routine
+    jumps: int = 0  # Executed jumps that the code on edges needed (BL94 6.1)
     # name_bits, name_counters: Bits of the greatest name of a path, and counters of an array that
     # the names index (None: no word does); 0 where a scheme's names are not compared
     # (`Plan.names`).
-    name_bits: int = written(0)
-    name_counters: int | None = written(0)
-    # How many these would be without a path limit; None for modes that count no paths.
-    untruncated_paths: int | None = written(None)
+    name_bits: int = 0
+    name_counters: int | None = 0
     # self_loop_increments, self_loop_added: Of `edge_increments` those of self-loops, of `added`
     # what these execute; the latter of `pp` only.
-    self_loop_increments: int = written(0)
-    self_loop_added: int = written(0)
-    # Whether it is the program's own, and no library's (`library_sources.is_library_source`)
-    own: bool = written(False)
+    self_loop_increments: int = 0
+    self_loop_added: int = 0
     counter_bytes: int = 0  # Of ANALYSE cells
 
 
@@ -209,76 +206,144 @@ class RoutineRow(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 TREES = tuple("redundant heuristic-max heuristic-min exact-max exact-min postorder-max".split())
 
 
-class Timing(Struct, frozen=True, forbid_unknown_fields=True):
-    """Seconds of wall-clock time: what differs from run to run, never compared."""
+class _CellLists(Struct, frozen=True):
+    """Lists of a document, merged."""
 
-    run: float = 0.0  # The cell's whole group (cells of one program and input are run together)
-    # recovery, planning, generation: PLAN and ANALYSE cells: recovering all graphs (the least of
-    # several times), planning routines, and generating their code (in PLAN cells of `qpt` and
-    # `qpt2` only).
-    recovery: float = 0.0
-    planning: float = 0.0
-    generation: float = 0.0
-    peak_memory: int = 0  # Bytes that the worker had used at most until then
-    # original, instrumented: TIME cells, seconds of processor time under qemu-user of the program
-    # and of the instrumented one; None where qemu-user is missing.
-    original: float | None = None
-    instrumented: float | None = None
-    simulated: float = 0.0  # TIME cells: the same of a simulated run.
+    routines: tuple[RoutineFigures, ...] = ()
+    paths: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
-# Not `profile.RunMeasurement`: one is made of plans, instrumented runs and times, too, and a file
-# of results keeps thousands. Its `counts`, `sizes` and `lost` are that measurement's.
-class CellResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a cell found: exact numbers, and an error instead where there is one."""
+# Parts of a document that are numbers by their names
+_NUMBERS = "instructions counts sizes lost facts own_facts trees".split()
+LARGEST_LISTS = 1 << 26  # Bytes of them, unpacked: a damaged or hostile file must not fill memory.
 
-    # One line; None where all went well. A program that ended wrongly has its numbers all the same.
-    error: str | None = written(None)
-    # base, added: Instructions of the uninstrumented run, and of the scheme's code: predicted, in
-    # EXECUTE cells executed.
-    base: int = written(0)
-    added: int = written(0)
-    # reason, status: How the program ended, as in `profile.Ending`: its exit status, or 128 plus
-    # the signal; "" and 0 in PLAN cells.
-    reason: str = written("")
-    status: int = written(0)
-    output: str = written("")  # SHA-256 of what it wrote to standard output
-    # As in `profile.RunMeasurement` without `runs`, besides `jumps` (executed jumps that the code
-    # on edges needed) and `hashing` (instructions inside the hashing routine); of programs with a
-    # compiler's counters in them how often these count (`COMPILER_INCREMENTS`). Of EXECUTE cells:
-    # `PREDICTED`, `REWRITING` and its parts, `ALONE_ROUTINES`, `ALONE_INSTRUCTIONS`.
-    counts: Mapping[str, int] = written({})
-    # sizes, lost: As in `profile.RunMeasurement`; of ANALYSE cells also `routine_bytes`, the code
-    # of the routines without instrumentation.
-    sizes: Mapping[str, int] = written({})
-    lost: Mapping[str, int] = written({})
-    routines: tuple[RoutineRow, ...] = written(())  # By address
-    # facts, own_facts: Of modes that count paths, what `path_facts` says of those executed, over
-    # all routines and over the program's own (None: none can be told); the latter of `pp` only.
-    facts: Mapping[str, int] | None = written(None)
-    own_facts: Mapping[str, int] | None = None
-    # Of `pp`: each executed whole path, by a key that is the same in every run of the same program:
-    # how often it was executed, and instructions of one execution. Of modes of k-iteration paths
-    # those of k iterations (`path_facts.iteration_rows`).
-    paths: Mapping[str, tuple[int, int]] = written({})
-    # quality, edge_quality: As in `profile.RunMeasurement`.
-    quality: Quality | None = None
-    edge_quality: Quality | None = None
-    # Of `qpt2`: increments that each placement of `TREES` would have executed, all on the blocks of
-    # its setting
-    trees: Mapping[str, int] = written({})
-    warnings: tuple[str, ...] = written(())  # One line each
-    # Of EXECUTE cells: what the instrumented program did otherwise than predicted, a line each.
-    differences: tuple[str, ...] = written(())
-    timing: Timing = field(default_factory=Timing)  # Not part of the result, nor compared: see it
+
+def pack(
+    routines: Sequence[Mapping[str, Any]] = (),
+    code: Sequence[Mapping[str, Any]] = (),
+    paths: Mapping[str, tuple[int, int]] | None = None,
+) -> bytes:
+    """Return lists of a document as JSON, compressed: a suite has thousands of such documents.
+
+    `code`: Of each routine, `RoutineFigures`' fields that `routines` lacks, but for those that are
+    0. `paths`: Each executed whole path by a key that is the same in every run of the program: how
+    often it was executed, and instructions of one execution (`path_facts`).
+    """
+    made = {"routines": routines, "code": code, "paths": paths or {}}
+    with big_integers():
+        return zlib.compress(json.dumps(made, separators=(",", ":")).encode(), 6)
+
+
+def unpack(lists: bytes) -> bytes:
+    """Return the JSON that `pack` compressed; raises ValueError if it is damaged or too large."""
+    try:
+        unpacker = zlib.decompressobj()
+        plain = unpacker.decompress(lists, LARGEST_LISTS)
+    except (TypeError, zlib.error) as error:
+        raise ValueError(str(error)) from None
+    if not unpacker.eof:
+        raise ValueError("a result is cut short or too large")
+    return plain
+
+
+# A table reads a program's routines again and again, column by column; all programs' would be too
+# many.
+@lru_cache(256)
+def _read_lists(lists: bytes) -> _CellLists:
+    try:
+        plain = parse_json(unpack(lists))
+        code = plain["code"] or ({} for _ in plain["routines"])
+        routines = [{**row, **more} for row, more in zip(plain["routines"], code, strict=True)]
+        return decode(_CellLists, {"routines": routines, "paths": plain["paths"]}, "result")
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise UsageError(f"a result in the results file is damaged ({error})") from None
+
+
+class CellDocument(Struct, frozen=True):
+    """What a cell found: the JSON document that `run --json` writes, or as much of it as cells of
+    its kind have, with an `error` where something went wrong.
+
+    It names no files of this machine, and lacks the lists of edges, blocks and paths, which no
+    column reads: of large programs they have megabytes. docs/EXPERIMENTS.md has what it has besides
+    (The file).
+    """
+
+    document: Mapping[str, Any]
+    lists: bytes = pack()  # See `pack`
+    # Seconds of wall-clock time, which differ from run to run; not compared. `run`: of the cell's
+    # whole group. `recovery`, `planning`, `generation` (PLAN and ANALYSE cells): recovering all
+    # graphs (the least of several times), planning routines, generating their code. `original`,
+    # `instrumented`, `simulated` (TIME cells): processor time of the program, of the instrumented
+    # one (None without qemu-user), of a simulated run. `peak_memory`: bytes of the worker.
+    timing: Mapping[str, float | None] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CellResult) and astuple(self)[:-1] == astuple(other)[:-1]
+        return isinstance(other, CellDocument) and astuple(self)[:-1] == astuple(other)[:-1]
+
+    @classmethod
+    def checked(cls, document: Any, lists: bytes, timing: Any) -> CellDocument:
+        """Return what a file has; raises ValueError if it has other types than documents have."""
+        if not isinstance(document["error"], str | None):
+            raise ValueError("error is no text")
+        for name in _NUMBERS:
+            decode(dict[str, int], document.get(name, {}), name)
+        made = cls(document, lists, decode(dict[str, float | None], timing, "timing"))
+        _ = made.base, made.added
+        return made
+
+    def but(self, **changed: Any) -> CellDocument:
+        """Return the same with other parts of the document."""
+        return replace(self, document={**self.document, **changed})
+
+    def timed(self, **seconds: float | None) -> CellDocument:
+        """Return the same with more times."""
+        return replace(self, timing={**self.timing, **seconds})
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        """Return a part of the document that has names; {} where there is none."""
+        found: Mapping[str, Any] = self.document.get(name) or {}
+        return found
+
+    @property
+    def error(self) -> str | None:
+        """One line; a program that ended wrongly has its numbers all the same."""
+        error: str | None = self.document["error"]
+        return error
 
     @property
     def failed(self) -> bool:
         """Whether there is an error."""
         return self.error is not None
+
+    @property
+    def base(self) -> int:
+        """Instructions of the uninstrumented run."""
+        return int(self.document["instructions"]["base"])
+
+    @property
+    def added(self) -> int:
+        """Those of the scheme's code: predicted, in EXECUTE cells executed."""
+        return int(self.document["instructions"]["added"])
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How often what happened."""
+        return self.part("counts")
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """What the scheme takes."""
+        return self.part("sizes")
+
+    @property
+    def routines(self) -> tuple[RoutineFigures, ...]:
+        """Its routines by address."""
+        return _read_lists(self.lists).routines
+
+    @property
+    def paths(self) -> Mapping[str, tuple[int, int]]:
+        """The executed paths (see `pack`)."""
+        return _read_lists(self.lists).paths
 
     @property
     def overhead(self) -> float:
@@ -288,16 +353,22 @@ class CellResult(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     @property
     def attributed(self) -> float | None:
         """Attribution of definite flow, 0 to 1 (TPP 5); None where no mode judged it."""
-        flow = self.lost.get("flow_blocks", 0)
+        lost = self.part("lost")
+        flow = lost.get("flow_blocks", 0)
         if not flow:
             return None
-        wrong = self.lost["overcounted_blocks"] + self.lost["undercounted_blocks"]
-        return 1 - wrong / flow
+        wrong: int = lost["overcounted_blocks"] + lost["undercounted_blocks"]
+        return 1 - wrong / int(flow)
 
 
-def failure(message: str) -> CellResult:
-    """Return the result of a cell that could not be run; `message` is made one line."""
-    return CellResult(error=" ".join(message.split()))
+def found(base: int = 0, added: int = 0, error: str | None = None, **parts: Any) -> dict[str, Any]:
+    """Return the document of a cell that is not just a run."""
+    return {"error": error, "instructions": {"base": base, "added": added}, **parts}
+
+
+def failure(message: str) -> CellDocument:
+    """Return the document of a cell that could not be run; `message` is made one line."""
+    return CellDocument(found(error=" ".join(message.split())))
 
 
 # -- keys ------------------------------------------------------------------------------------------

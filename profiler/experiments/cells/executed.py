@@ -20,9 +20,9 @@ from simprof.profiler.experiments.cells.cells import (
     ALONE_ROUTINES,
     PREDICTED,
     REWRITING,
-    CellResult,
-    Timing,
+    CellDocument,
     failure,
+    found,
 )
 from simprof.profiler.plan.plan import SYMBOL_BITS
 from simprof.profiler.profiles.scratch import scratch_directory
@@ -55,7 +55,7 @@ def way(machine: MachineKind) -> str:
     return EMULATOR
 
 
-def execute(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
+def execute(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellDocument, ...]:
     """Run a program with the code of each scheme in it, and compare with what was predicted.
 
     Raises SimulatorError as `verify`; if a scheme has no code.
@@ -66,7 +66,7 @@ def execute(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
     verification = verify(request, settings, (chosen,))
     results = (_executed(mode, chosen) for mode in verification.modes)
     return tuple(
-        replace(result, sizes=path_trace_sizes(request, mode.setting))
+        result.but(sizes=path_trace_sizes(request, mode.setting))
         if definition(mode.setting.mode).orders_paths and not result.failed
         else result
         for result, mode in zip(results, verification.modes, strict=True)
@@ -109,9 +109,9 @@ def path_trace_sizes(request: RunRequest, setting: Setting) -> dict[str, int]:
     }
     paths = forward_paths(whole.blocks())
     for delay in DELAYS:
-        found = predict(paths, delay)
+        predicted = predict(paths, delay)
         for name in ("executions", "hot", "hits", "noise", "counters", "traces"):
-            sizes[f"net_{name}_{delay}"] = getattr(found, name)
+            sizes[f"net_{name}_{delay}"] = getattr(predicted, name)
     return {**sizes, "net_paths": len(set(paths))}
 
 
@@ -120,7 +120,7 @@ def _check(setting: Setting) -> None:
         raise UsageError(f"{setting.mode} instruments nothing: there is no code to execute")
 
 
-def _executed(mode: ModeResult, chosen: str) -> CellResult:
+def _executed(mode: ModeResult, chosen: str) -> CellDocument:
     """Return what was found of one scheme; `added` is what its code executed."""
     instructions = mode.executed.get(chosen)
     if instructions is None:
@@ -133,15 +133,17 @@ def _executed(mode: ModeResult, chosen: str) -> CellResult:
         ALONE_ROUTINES: len(mode.left),
         ALONE_INSTRUCTIONS: sum(routine.instructions for routine in mode.left),
     }
-    return CellResult(
-        base=mode.base,
-        added=instructions - mode.base - rewriting,
-        counts={**counts, **dict.fromkeys(CAUSES, 0), **causes},
-        differences=mode.differences,
+    return CellDocument(
+        found(
+            mode.base,
+            instructions - mode.base - rewriting,
+            counts={**counts, **dict.fromkeys(CAUSES, 0), **causes},
+            differences=list(mode.differences),
+        )
     )
 
 
-def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) -> CellResult:
+def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) -> CellDocument:
     """Measure the time of a simulated run, of the program and of the instrumented one under qemu.
 
     Times are seconds of processor time, of one run each.
@@ -156,8 +158,9 @@ def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) ->
     request = fresh()
     started = time.process_time()
     measured = run_program(replace(request, mode=setting.mode, scheme=setting.options))
-    timing = Timing(simulated=time.process_time() - started)
-    result = CellResult(base=measured.base, added=measured.added, timing=timing)
+    result = CellDocument(found(measured.base, measured.added)).timed(
+        simulated=time.process_time() - started, original=None, instrumented=None
+    )
     machine = elf.load(request.program).machine
     if qemu.missing(machine) is not None:
         return result
@@ -168,7 +171,7 @@ def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) ->
     edited, second = _under_qemu(instrumented, machine, fresh())
     if first != second:
         raise UsageError(f"instrumented it ended with status {second}, not {first}")
-    return replace(result, timing=replace(timing, original=original, instrumented=edited))
+    return result.timed(original=original, instrumented=edited)
 
 
 def _under_qemu(file: Path, machine: MachineKind, request: RunRequest) -> tuple[float, int]:

@@ -1,6 +1,6 @@
 """Results of cells: of a program that is run, or planned without running it.
 
-1. One observed run to totals, rows of routines, facts of paths   `measure`
+1. One observed run to its document, with facts of code and paths   `measure`
 2. Plans and generated code of all routines that the file shows   `plan_group`
 3. The same of the routines that a run entered, guided by its edge profile   `analyse`
 
@@ -25,11 +25,11 @@ from simprof.profiler.code.places import LayoutRule, fold_slot_blocks, place_edg
 from simprof.profiler.code.pricing import plan_sizes
 from simprof.profiler.experiments.cells.cells import (
     TREES,
-    CellResult,
+    CellDocument,
     Job,
-    RoutineRow,
-    Timing,
     failure,
+    found,
+    pack,
 )
 from simprof.profiler.experiments.cells.path_facts import (
     RoutinePaths,
@@ -45,9 +45,12 @@ from simprof.profiler.graphs.spanning import measured, postorder
 from simprof.profiler.plan.actions import CountEdge
 from simprof.profiler.plan.decoders import PathNames, Plan
 from simprof.profiler.plan.plan import CounterTable, InstrumentationPlan
+from simprof.profiler.profiles.codec import json_line, parse_json
 from simprof.profiler.profiles.profile import RoutineProfile, RunMeasurement
+from simprof.profiler.profiles.tables import address_text
 from simprof.profiler.recovery.recovery import ProgramGraphs, recover
 from simprof.profiler.recovery.selection import SelectedRoutines
+from simprof.profiler.reports import run_json
 from simprof.profiler.request.library_sources import is_library_source
 from simprof.profiler.request.request import (
     DEFAULT_MODE,
@@ -76,7 +79,7 @@ from simprof.simulator.binary.program import Program
 from simprof.simulator.errors import SimulatorError, UsageError
 
 
-def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
+def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellDocument, ...]:
     """Run a program and return a result for each setting.
 
     Raises SimulatorError as `session.run_program`. How the program ended is not judged here.
@@ -99,51 +102,72 @@ def _result(
     scheme: SchemeRun,
     measurement: RunMeasurement,
     trees: Callable[[SchemeOptions], Mapping[str, int]],
-) -> CellResult:
+) -> CellDocument:
     mode, options = scheme.setting.mode, scheme.setting.options
     entered = [routine for routine in observation.events if scheme.selects(routine)]
-    measured = list(zip(entered, measurement.routines, strict=True))
+    profiles = measurement.routines[len(measurement.routines) - len(entered) :]
+    measured = list(zip(entered, profiles, strict=True))
     loops_added = _self_loops_added(observation, scheme, entered)
-    rows = tuple(
-        replace(_run_row(observation, scheme, *each), self_loop_added=loops_added.get(each[0], 0))
+    code = [
+        {**_run_code(observation, scheme, *each), "self_loop_added": loops_added.get(each[0], 0)}
         for each in measured
-    )
-    counts = {name: count for name, count in measurement.counts.items() if name not in RUNS}
-    facts, own, paths = None, None, dict[str, tuple[int, int]]()
+    ]
+    more: dict[str, Any] = {}
+    paths: Mapping[str, tuple[int, int]] = {}
     if definition(mode).counts_paths:
         routines = [_routine_paths(observation, scheme, *each) for each in measured]
         exact = mode == DEFAULT_MODE
-        facts = path_facts(routines, predict=exact)
+        more["facts"] = path_facts(routines, predict=exact)
         if exact:
             paths = path_rows(routines)
-            kept = [each for each, row in zip(routines, rows, strict=True) if row.own]
-            own = path_facts(kept, predict=True) if kept else None
+            kept = [each for each, row in zip(routines, code, strict=True) if row["own"]]
+            if kept:
+                more["own_facts"] = path_facts(kept, predict=True)
         elif definition(mode).collected(dict(options.own)) is ProfileKind.ITERATION_PATHS:
             plans = (scheme.routine_plan(routine) for routine in entered)
             spans = (0 if plan is None else plan.most_iterations or 0 for plan in plans)
             paths = iteration_rows(zip(routines, spans, strict=True))
-    return CellResult(
-        base=measurement.base,
-        added=measurement.added,
-        reason=measurement.ending.reason,
-        status=measurement.ending.code,
-        counts={
-            **counts,
-            "jumps": sum(row.jumps for row in rows),
-            "hashing": sum(row.hashing for row in rows),
-        },
-        sizes=dict(measurement.sizes),
-        # what a mode can lose and has not lost is a number, too
-        lost={**{loss.name: 0 for loss in definition(mode).losses}, **measurement.lost},
-        routines=rows,
-        facts=facts,
-        own_facts=own,
-        paths=paths,
-        quality=measurement.quality,
-        edge_quality=measurement.edge_quality,
-        trees=trees(SchemeOptions(own=options.own)) if mode == "qpt2" else {},
-        warnings=measurement.warnings,
+    if mode == "qpt2":
+        more["trees"] = dict(trees(SchemeOptions(own=options.own)))
+    document = run_json.summary_object(_of_any_machine(observation, scheme, measurement))
+    rows: Any = document.pop("routines")
+    document["counts"] = {
+        **{name: count for name, count in measurement.counts.items() if name not in RUNS},
+        **{name: sum(row[name] for row in code) for name in ("jumps", "hashing")},
+    }
+    # what a mode can lose and has not lost is a number, too
+    document["lost"] = {
+        **{loss.name: 0 for loss in definition(mode).losses},
+        **measurement.lost,
+    }
+    lists = pack(rows, _without_zeros(code), paths)
+    # as a file has it: a tuple is a list
+    return CellDocument(parse_json(json_line({**document, "error": None, **more})), lists)
+
+
+def _of_any_machine(
+    observation: Observation, scheme: SchemeRun, measurement: RunMeasurement
+) -> RunMeasurement:
+    """Return a measurement with routines' source lines, and without names of this machine's files:
+    equal cells have equal documents.
+    """
+    program, guide, options = measurement.program, measurement.guide, dict(measurement.options)
+    if isinstance(scheme.setting.options.weights, Path):
+        options["weights"] = str(WeightChoice.EXACT)
+    lines = observation.program.lines
+    found = {each.address: lines.find(each.address) for each in measurement.routines}
+    return replace(
+        measurement,
+        program=replace(program, file=Path(program.file).name),
+        options={**options, "edge_profile": None},
+        guide=None if guide is None else replace(guide, file=None, sha256=None),
+        lines={address: line for address, line in found.items() if line is not None},
     )
+
+
+def _without_zeros(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without fields that are 0, which readers take them for; None is not 0."""
+    return [{name: each for name, each in row.items() if each is None or each} for row in rows]
 
 
 def _routine_paths(
@@ -191,14 +215,12 @@ def _places(
     return _Places(places, own, sum(edges[edge] for edge in jumping))
 
 
-def _run_row(
-    observation: Observation,
-    scheme: SchemeRun,
-    routine: int,
-    profile: RoutineProfile,
-) -> RoutineRow:
-    routine_plan, plan = scheme.routine_plan(routine), scheme.plan(routine)
-    decoder = definition(scheme.setting.mode).path_decoder(routine_plan)
+def _run_code(
+    observation: Observation, scheme: SchemeRun, routine: int, profile: RoutineProfile
+) -> dict[str, Any]:
+    """Return `RoutineFigures`' fields of `code`."""
+    definition_, routine_plan = definition(scheme.setting.mode), scheme.routine_plan(routine)
+    decoder = definition_.path_decoder(routine_plan)
     events = observation.events[routine]
     layout = LAYOUT.of(scheme.setting.options)
     context = observation.contexts.of(routine)
@@ -206,39 +228,33 @@ def _run_row(
     counters = observation.counters(scheme, routine)
     names = PathNames(0, 0) if decoder is None else decoder.names
     line = observation.program.lines.find(events.cfg.address)
-    return RoutineRow(
-        **_planned(scheme.setting.mode, profile.potential_paths, routine_plan),
-        name=profile.name,
-        address=profile.address,
-        table=profile.table,
-        instrumented_edges=places.places,
-        no_jump_edges=places.without_jump,
-        instructions=profile.instructions,
-        added=profile.added,
-        path_increments=0 if profile.table is CounterTable.STREAM else counters.path_increments,
-        hashed_increments=counters.hashed_increments,
-        hashing=counters.hash_instructions,
-        edge_increments=0 if definition(scheme.setting.mode).writes_trace else sum(counters.events),
-        jumps=places.jumps,
-        name_bits=names.bits,
-        name_counters=names.counters,
-        self_loop_increments=sum(
-            events.edges[edge] for edge in _counted_self_loops(events.cfg, plan)
+    loops = _counted_self_loops(events.cfg, scheme.plan(routine))
+    return {
+        **_planned_code(scheme.setting.mode, profile.potential_paths, routine_plan),
+        "instrumented_edges": places.places,
+        "no_jump_edges": places.without_jump,
+        "path_increments": (
+            0 if profile.table is CounterTable.STREAM else counters.path_increments
         ),
-        own=line is not None and not is_library_source(line.file),
-    )
+        "hashed_increments": counters.hashed_increments,
+        "hashing": counters.hash_instructions,
+        "edge_increments": 0 if definition_.writes_trace else sum(counters.events),
+        "jumps": places.jumps,
+        "name_bits": names.bits,
+        "name_counters": names.counters,
+        "self_loop_increments": sum(events.edges[edge] for edge in loops),
+        "own": line is not None and not is_library_source(line.file),
+    }
 
 
-def _planned(mode: str, potential_paths: int, plan: Plan | None) -> dict[str, Any]:
-    """Return the fields of a row that follow from graph and plan alone."""
+def _planned_code(mode: str, potential_paths: int, plan: Plan | None) -> dict[str, Any]:
+    """Return those of `RoutineFigures`' fields of `code` that follow from graph and plan alone."""
     decoder = definition(mode).path_decoder(plan)
     untruncated = None if decoder is None else decoder.untruncated_paths
     if decoder is not None and untruncated is None:
         untruncated = potential_paths
     graph = None if plan is None else plan.placed_on
     return {
-        "potential_paths": potential_paths,
-        "num_paths": None if decoder is None else decoder.num_paths,
         "untruncated_paths": untruncated,
         "placed_blocks": 0 if graph is None else len(graph.blocks),
         "placed_edges": 0 if graph is None else len(graph.edges),
@@ -321,7 +337,7 @@ TIMED = frozenset({"qpt", "qpt2"})  # Modes whose times somebody reads (BL94 tab
 PATIENCE = 1.0  # Seconds after which nothing is measured another time
 
 
-def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
+def plan_group(group: tuple[Job, ...]) -> tuple[CellDocument, ...]:
     """Plan one program under the settings of `group`, whose jobs differ in nothing else.
 
     Raises SimulatorError if the program cannot be read. What one setting cannot do is an error of
@@ -336,7 +352,7 @@ def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
 
 def analyse(
     request: RunRequest, settings: Sequence[CellSetting], guide: Path | None = None
-) -> tuple[CellResult, ...]:
+) -> tuple[CellDocument, ...]:
     """Run a program, then plan and generate its instrumentation under each setting.
 
     Routines are those entered; the run's edge profile guides those that need one, or that of
@@ -355,10 +371,11 @@ def analyse(
     plannings = [_Planning(setting, recovered, counts, guide, paths) for setting in settings]
     _take_all(plannings, sorted(observation.events), ProgramContexts(recovered))
     ended = ending(observation, observation.result)
-    facts: dict[str, Any] = {"reason": ended.reason, "status": ended.code}
-    return tuple(
-        replace(planning.result(recovery), base=observation.base, **facts) for planning in plannings
-    )
+    ran = {
+        "exit": run_json.ending_object(ended),
+        "instructions": {"base": observation.base, "added": 0},
+    }
+    return tuple(planning.result(recovery).but(**ran) for planning in plannings)
 
 
 def _recovered(program: Program) -> tuple[ProgramGraphs, float]:
@@ -406,7 +423,8 @@ class _Planning:
         self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
         if counts is not None:
             self._sizes["routine_bytes"] = 0
-        self._rows: list[RoutineRow] = []
+        self._rows: list[dict[str, Any]] = []
+        self._code: list[dict[str, Any]] = []
         self._planning = self._generation = 0.0
         with self._noting_errors():
             guided = counts is not None and setting.weights != WeightChoice.EXACT
@@ -461,25 +479,34 @@ class _Planning:
         nothing = (0,) * len(cfg.edges)
         places = _places(cfg, plan, context, nothing, LAYOUT.of(self._options))
         sizes = plan_sizes(plan.plan, code, 0)
-        self._rows.append(
-            RoutineRow(
-                **_planned(self._setting.mode, graph_facts(cfg).potential_paths, plan),
-                name=cfg.name,
-                address=cfg.address,
-                table=plan.plan.table,
-                instrumented_edges=places.places,
-                no_jump_edges=places.without_jump,
-                own=self._selected.is_own(cfg),
-                counter_bytes=0 if self._counts is None else sizes["counter_bytes"],
-            )
+        decoder = definition(mode).path_decoder(plan)
+        potential = graph_facts(cfg).potential_paths
+        row = {
+            "symbol": cfg.name,
+            "routine_address": address_text(cfg.address),
+            "potential_paths": potential,
+            "numbered_paths": None if decoder is None else decoder.num_paths,
+            "table": str(plan.plan.table),
+        }
+        self._rows.append(row)
+        self._code.append(
+            {
+                **_planned_code(mode, potential, plan),
+                "instrumented_edges": places.places,
+                "no_jump_edges": places.without_jump,
+                "own": self._selected.is_own(cfg),
+                "counter_bytes": 0 if self._counts is None else sizes["counter_bytes"],
+            }
         )
         self._sizes.update(sizes)
         if self._counts is not None:
             instructions = sum(block.instructions for block in cfg.blocks)
             self._sizes["routine_bytes"] += 4 * instructions
 
-    def result(self, recovery: float) -> CellResult:
-        timing = Timing(recovery=recovery, planning=self._planning, generation=self._generation)
+    def result(self, recovery: float) -> CellDocument:
+        seconds = {"planning": self._planning, "generation": self._generation}
         if self._error is not None:
-            return replace(failure(self._error), timing=timing)
-        return CellResult(sizes=dict(self._sizes), routines=tuple(self._rows), timing=timing)
+            return failure(self._error).timed(recovery=recovery, **seconds)
+        lists = pack(self._rows, _without_zeros(self._code))
+        made = CellDocument(found(sizes=dict(self._sizes)), lists)
+        return made.timed(recovery=recovery, **seconds)

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
+    CellDocument,
     CellKind,
-    CellResult,
     Job,
     failure,
 )
@@ -35,6 +35,7 @@ from simprof.profiler.profiles.cache_files import is_wanted
 from simprof.profiler.profiles.codec import DIGITS
 from simprof.profiler.profiles.fingerprint import file_sha256
 from simprof.profiler.profiles.scratch import scratch_directory
+from simprof.profiler.reports.run_json import ending_object
 from simprof.profiler.request.request import (
     ALL_ROUTINES,
     NO_SCHEME,
@@ -87,17 +88,14 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     return tuple(parts)
 
 
-def run_group(group: JobGroup) -> tuple[CellResult, ...]:
+def run_group(group: JobGroup) -> tuple[CellDocument, ...]:
     """Run the jobs of a group (see `groups`); results in their order, errors among them."""
     started = time.perf_counter()
     results = _attempt(group)
     if len(group) > 1 and all(result.failed and not result.base for result in results):
         results = tuple(_attempt((job,))[0] for job in group)
     seconds, memory = time.perf_counter() - started, peak_memory()
-    return tuple(
-        replace(result, timing=replace(result.timing, run=seconds, peak_memory=memory))
-        for result in results
-    )
+    return tuple(result.timed(run=seconds, peak_memory=memory) for result in results)
 
 
 def peak_memory(process: int | None = None) -> int:
@@ -116,7 +114,7 @@ def peak_memory(process: int | None = None) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
+def _attempt(group: JobGroup) -> tuple[CellDocument, ...]:
     sys.set_int_max_str_digits(DIGITS)  # path counts may be long
     try:
         if group[0].cell.kind is CellKind.PLAN:
@@ -135,7 +133,7 @@ def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
     return (failure(message),) * len(group)
 
 
-def _run(group: JobGroup) -> tuple[CellResult, ...]:
+def _run(group: JobGroup) -> tuple[CellDocument, ...]:
     from simprof.profiler.experiments.cells.measure import measure
 
     job = group[0]
@@ -148,16 +146,16 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         digest = file_sha256(directory / "stdout")
         if replay is not None:  # which prints nothing
             digest = Recording(replay).end.output
-        error = _wrong(job, results[0], digest)
+        error = _wrong(job, results[0].part("exit"), results[0].base, digest)
         # how often the counters that a compiler put into the program count
         more = {} if error or written is None else {COMPILER_INCREMENTS: arc_increments(written)}
         return tuple(
-            replace(result, output=digest, error=error, counts={**result.counts, **more})
+            result.but(output=digest, error=error, counts={**result.counts, **more})
             for result in results
         )
 
 
-def _analysed(group: JobGroup) -> tuple[CellResult, ...]:
+def _analysed(group: JobGroup) -> tuple[CellDocument, ...]:
     from simprof.profiler.experiments.cells.measure import analyse
 
     job = group[0]
@@ -167,13 +165,11 @@ def _analysed(group: JobGroup) -> tuple[CellResult, ...]:
         guide = _guide(group, stack, directory)
         results = analyse(request, [each.cell.setting for each in group], guide)
         digest = file_sha256(directory / "stdout")
-        error = _wrong(job, results[0], digest)
-        return tuple(
-            replace(result, output=digest, error=result.error or error) for result in results
-        )
+        error = _wrong(job, results[0].part("exit"), results[0].base, digest)
+        return tuple(result.but(output=digest, error=result.error or error) for result in results)
 
 
-def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
+def _instrumented(group: JobGroup) -> tuple[CellDocument, ...]:
     """Run instrumented programs; what the original does is judged by cells of `CellKind.RUN`."""
     from simprof.profiler.experiments.cells.executed import execute, timed
 
@@ -227,9 +223,8 @@ def _guide(group: JobGroup, stack: ExitStack, directory: Path) -> Path | None:
     job = replace(guided, cell=cell, given=guided.guide, replay=None)
     has_paths = any(guided_by(each.cell.setting.mode) is ProfileKind.PATHS for each in group)
     profile, measured = _saved_profile(job, stack, directory, "guide-", has_paths=has_paths)
-    ending = measured.ending
-    run = CellResult(base=measured.base, reason=ending.reason, status=ending.code)
-    error = _wrong(job, run, file_sha256(directory / "guide-stdout"))
+    ended = ending_object(measured.ending)
+    error = _wrong(job, ended, measured.base, file_sha256(directory / "guide-stdout"))
     if error is not None:
         raise SimulatorError(f"the run that guides {guided.cell.setting.mode} failed: {error}")
     return profile
@@ -323,21 +318,22 @@ def _scheme(job: Job, profiles: _Profiles) -> Setting:
     return replace(chosen, options=replace(options, edge_profile=profiles.own))
 
 
-def _wrong(job: Job, result: CellResult, output: str) -> str | None:
+def _wrong(job: Job, ended: Mapping[str, Any], base: int, output: str) -> str | None:
     """Say what is wrong with how the program ended, or with what it wrote; None if nothing is.
 
-    `output` is the SHA-256 of that.
+    `ended`: `exit` of its document. `output`: The SHA-256 of what it wrote.
     """
     name = f"{job.cell.benchmark} ({job.cell.build}, {job.cell.input or 'no'} input)"
-    match result.reason:
-        case "exit" if job.given.status not in (ANY_STATUS, result.status):
-            return f"{name} ended with status {result.status}, not {job.given.status}"
+    status = ended["status"]
+    match ended["reason"]:
+        case "exit" if job.given.status not in (ANY_STATUS, status):
+            return f"{name} ended with status {status}, not {job.given.status}"
         case "budget" | "timeout":
-            return f"{name} was not done after {result.base} instructions"
+            return f"{name} was not done after {base} instructions"
         case "exit":
             pass
         case reason:
-            return f"{name} was ended by a {reason} (status {result.status})"
+            return f"{name} was ended by a {reason} (status {status})"
     expected = job.given.expected
     if expected is None:
         return None

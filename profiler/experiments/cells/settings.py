@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from msgspec import Struct
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from simprof.profiler.request.request import (
     DEFAULT_PATH_LIMIT,
@@ -28,13 +28,12 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.definition import Options, SchemeOption, choice, flag
 from simprof.profiler.schemes.mode_options import (
-    BEFORE_OPTION,
+    ModeSetting,
     checked,
     completed,
     given_options,
     no_effect,
     read,
-    setting_text,
 )
 from simprof.simulator.errors import UsageError
 
@@ -120,61 +119,36 @@ def reads(mode: str) -> tuple[SchemeOption[Any], ...]:
     return tuple(option for name, option in cell_options().items() if name in names)
 
 
-class CellSetting(Struct, frozen=True):
-    """A mode with options; make one with `setting`, which checks and canonicalises."""
+class CellSetting(ModeSetting, frozen=True):
+    """A mode with all options that it reads; make one with `setting` or `parse`."""
 
-    mode: str
-    # (name, value) of those that differ from the default, in the order of `cell_options`
-    options: tuple[tuple[str, OptionValue], ...] = ()
-    # Names of options that were asked for, though one has its default; not compared
-    asked: tuple[str, ...] = ()
+    rest: ClassVar[str] = _EXCLUDE.name
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, CellSetting) and astuple(self)[:2] == astuple(other)[:2]
-
-    def __hash__(self) -> int:
-        return hash((self.mode, self.options))
-
-    @property
-    def name(self) -> str:
-        """Canonical text; `parse` reads it."""
-        return replace(self, asked=()).label
-
-    @property
-    def label(self) -> str:
-        """What was asked for with what that implies; `parse` reads it as an equal setting."""
-        declared, given = reads(self.mode), dict(self.options)
-        values = {option.name: given.get(option.name, option.default) for option in declared}
-        return setting_text(self.mode, declared, values, self.asked)
-
-    def __str__(self) -> str:
-        return self.name
+    @staticmethod
+    def declared(mode: str) -> tuple[SchemeOption[Any], ...]:
+        """Return the options that can stand behind a mode."""
+        return reads(mode)
 
     @property
     def weights(self) -> WeightChoice:
         """Where its edge weights come from."""
-        return WeightChoice(str(dict(self.options).get("weights", WeightChoice.HEURISTIC)))
+        return WeightChoice(self.value("weights") or WeightChoice.HEURISTIC)
 
     @property
     def guide(self) -> GuideChoice:
         """Whose edge profile guides it, where its mode needs one."""
-        return GuideChoice(str(dict(self.options).get("guide", GuideChoice.OWN)))
+        return GuideChoice(self.value("guide") or GuideChoice.OWN)
 
     @property
     def path_limit(self) -> int:
         """Potential paths beyond which routines are truncated."""
-        return int(dict(self.options).get("path_limit", DEFAULT_PATH_LIMIT))
+        return int(self.value("path_limit") or DEFAULT_PATH_LIMIT)
 
     @property
     def selection(self) -> Selection:
         """Which routines are profiled; patterns may match none, since programs differ."""
-        options = dict(self.options)
-        patterns = str(options.get("exclude", "")).split(BETWEEN_PATTERNS)
-        return Selection(
-            exclude=tuple(filter(None, patterns)),
-            user_only=options.get("user_only") is True,
-            tolerant=True,
-        )
+        patterns = tuple(filter(None, self.value("exclude").split(BETWEEN_PATTERNS)))
+        return Selection(exclude=patterns, user_only=self.value("user_only"), tolerant=True)
 
     def scheme(self, exact: Path | None = None, guide: Path | None = None) -> Setting:
         """Return it as `session` wants it.
@@ -190,11 +164,14 @@ class CellSetting(Struct, frozen=True):
             guide = None
         elif guide is None:
             raise ValueError(f"{self.name} needs the profile of another input")
-        table = TableChoice(str(dict(self.options).get("table", TableChoice.AUTO)))
-        shared = {option.name for option in (*_COMMON, _EXCLUDE)}
-        own = tuple(each for each in self.options if each[0] not in shared)
-        weights = exact or Weights(self.weights)
-        chosen = SchemeOptions(self.path_limit, weights, table, guide, own)
+        shared = {option.name for option in CellOptions.declared}
+        chosen = SchemeOptions(
+            self.path_limit,
+            exact or Weights(self.weights),
+            TableChoice(self.value("table") or TableChoice.AUTO),
+            guide,
+            tuple(each for each in self.own if each[0] not in shared),
+        )
         return Setting(self.name, self.mode, chosen)
 
 
@@ -207,20 +184,15 @@ def setting(mode: str, **options: object) -> CellSetting:
     for name in options:
         if name not in known:
             raise UsageError(f"{name!r} is no option of a setting: use {', '.join(known)}")
-    values = _checked(options)
-    kept = (
-        (option.name, values[option.name])
-        for option in reads(mode)
-        if values.get(option.name, option.default) != option.default
-    )
-    return CellSetting(mode, tuple(kept))
-
-
-def _checked(options: Mapping[str, object]) -> dict[str, OptionValue]:
-    known = cell_options()
-    return {
+    checks = {
         name: checked(known[name], value, f"{name}={value!r}") for name, value in options.items()
     }
+    return CellSetting.of(mode, checks)
+
+
+def parse(text: str) -> CellSetting:
+    """Read a setting such as "tpp:cold=1:loop=1" (`mode_options.read`)."""
+    return CellSetting.of_text(text)
 
 
 def selecting(chosen: CellSetting, selection: Selection) -> CellSetting:
@@ -230,7 +202,7 @@ def selecting(chosen: CellSetting, selection: Selection) -> CellSetting:
     """
     if selection.is_all:
         return chosen
-    return setting(chosen.mode, **{**dict(chosen.options), **selection_options(selection)})
+    return setting(chosen.mode, **{**dict(chosen.own), **selection_options(selection)})
 
 
 def selection_options(selection: Selection) -> dict[str, object]:
@@ -249,47 +221,18 @@ def selection_options(selection: Selection) -> dict[str, object]:
     return made
 
 
-def parse(text: str) -> CellSetting:
-    """Read a setting such as "tpp:cold=1:loop=1".
-
-    Raises UsageError if it is none, or has an option that the mode does not read.
-    """
-    mode, between, words = text.partition(BEFORE_OPTION)
-    declared = reads(mode)
-    given = _given(mode, words, declared) if between else {}
-    made = setting(mode, **completed(declared, given))
-    return replace(made, asked=tuple(given))
-
-
 def parse_options(text: str) -> dict[str, OptionValue]:
     """Read options such as "cold=1:loop=1", of any mode; return their values by their words.
 
     Raises UsageError if one is unknown, is given twice, or has a value that it cannot have.
     """
-    given = _given("a setting", text, tuple(cell_options().values()))
+    given = given_options("a setting", text, cell_options().values(), CellSetting.rest)
     return {word_of(cell_options()[name]): value for name, value in given.items()}
-
-
-def _of_mode(mode: str, given: Mapping[str, object]) -> dict[str, object]:
-    """Return those of some options that a mode reads, by name."""
-    declared = reads(mode)
-    return {
-        option.name: value
-        for word, value in given.items()
-        for option in _meant(word)
-        if option in declared
-    }
-
-
-def _given(of: str, text: str, declared: Iterable[SchemeOption[Any]]) -> dict[str, OptionValue]:
-    words, last, patterns = f"{BEFORE_OPTION}{text}".partition(f"{BEFORE_OPTION}exclude=")
-    given = given_options(of, words.split(BEFORE_OPTION)[1:], declared)
-    return {**given, "exclude": patterns} if last else given
 
 
 def refuse_unread(modes: Iterable[str], words: Iterable[str]) -> None:
     """Refuse options that were given and that none of some modes reads."""
-    taken = tuple(dict.fromkeys(read(mode).mode for mode in modes))
+    taken = tuple(dict.fromkeys(read(each).mode for each in modes))
     for word in words:
         options = set(_meant(word))
         if not any(options.intersection(reads(mode)) for mode in taken):
@@ -311,14 +254,18 @@ def combinations(
     """
     found: dict[CellSetting, dict[str, None]] = {}
     sets, choices = tuple(options) or ({},), tuple(weights)
+    plain = {*SELECTING, *(("weights",) if len(choices) == 1 else ())}
     for mode in map(read, modes):
-        declared, own, known = reads(mode.mode), dict(mode.own), cell_options()
-        for chosen in sets:
-            for weight in choices:
-                given = _of_mode(mode.mode, {"weights": weight, **chosen})
-                given |= {name: own.get(name, known[name].default) for name in mode.asked}
-                made = setting(mode.mode, **completed(declared, _checked(given)))
-                plain = {*SELECTING, *(("weights",) if len(choices) == 1 else ())}
-                asked = (each for each in given if each not in plain)
-                found.setdefault(made, {}).update(dict.fromkeys(asked))
-    return (replace(each, asked=tuple(asked)) for each, asked in found.items())
+        declared = reads(mode.mode)
+        for chosen, weight in product(sets, choices):
+            given = {
+                option.name: checked(option, value, f"{option.name}={value!r}")
+                for word, value in {"weights": weight, **chosen}.items()
+                for option in _meant(word)
+                if option in declared
+            }
+            given |= {name: mode.value(name) for name in mode.asked}
+            made = CellSetting.of(mode.mode, completed(declared, given))
+            asked = dict.fromkeys(name for name in given if name not in plain)
+            found.setdefault(made, {}).update(asked)
+    return (replace(made, asked=tuple(names)) for made, names in found.items())

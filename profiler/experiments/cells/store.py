@@ -4,8 +4,8 @@ The same cell gives the same row on any machine at any time, but for the columns
 was written and how long it took. Every finished group of cells is one transaction, so that whatever
 ends the writer, what was finished is there and nothing else.
 
-Everything that a cell found is JSON in the row. The view `results` has expressions over it, a
-column a figure, for people with SQL.
+What a cell found is the JSON document of `run --json`, in the row. The view `results` has
+expressions over it, a column a figure, for people with SQL.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ import json
 import re
 import sqlite3
 import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
 from simprof.profiler.experiments.cells.cells import (
     Cell,
+    CellDocument,
     CellKey,
     CellKind,
-    CellResult,
     Job,
     RunFiles,
-    Timing,
     Versions,
     row_key,
+    unpack,
 )
 from simprof.profiler.experiments.cells.settings import (
     CellSetting,
@@ -43,7 +42,7 @@ from simprof.profiler.experiments.cells.settings import (
 )
 from simprof.profiler.profiles import output
 from simprof.profiler.profiles.cache_files import own_cache_directory
-from simprof.profiler.profiles.codec import big_integers, decode, encode, parse_json
+from simprof.profiler.profiles.codec import big_integers, parse_json
 from simprof.profiler.profiles.measures import MEASURES
 from simprof.profiler.request.request import OptionValue
 from simprof.profiler.schemes import registry
@@ -53,14 +52,10 @@ from simprof.simulator.errors import UsageError
 
 # The largest whole number that SQLite keeps; larger ones are kept as floating point.
 LARGEST = (1 << 63) - 1
-# Bytes of a cell's result, unpacked: a damaged or hostile file must not fill the memory.
-LARGEST_RESULT = 1 << 26
-
-
-# Columns of the view `results` -> their places in a result's JSON; docs/EXPERIMENTS.md has what
+# Columns of the view `results` -> their places in the document; docs/EXPERIMENTS.md has what
 # they mean. Those of modes that lose something are 0 where nothing was lost.
 FIGURES: Mapping[str, str] = {
-    **{name: name for name in ("reason", "status")},
+    **{name: f"exit.{name}" for name in ("reason", "status")},
     **{
         name: f"counts.{name}"
         for name in (
@@ -90,9 +85,7 @@ _NAMES = ("suite", "category", "benchmark", "build", "input", "kind", "mode", "o
 def _view() -> str:
     """Return what makes the view `results`: `cells` with a column for each option and figure."""
     options = (f"json_extract(all_options, '$.{word}') AS option_{word}" for word in option_words())
-    figures = (
-        f"nullif(json_extract(found, '$.{place}'), '') AS {name}" for name, place in FIGURES.items()
-    )
+    figures = (f"json_extract(found, '$.{place}') AS {name}" for name, place in FIGURES.items())
     # what is damaged is an error for those who read it, and not for others
     return f"""
 CREATE VIEW results AS SELECT
@@ -101,7 +94,12 @@ CREATE VIEW results AS SELECT
     {", ".join(figures)},
     json_extract(timing, '$.run') AS seconds, datetime(written, 'unixepoch') AS written,
     program, nullif(stdin, '') AS input_sha256, compiler, simprof, cost_model, key
-FROM (SELECT *, iif(json_valid(result), result, '{{}}') AS found FROM cells)
+FROM (
+    SELECT *, json_extract(found, '$.instructions.base') AS base,
+        json_extract(found, '$.instructions.added') AS added,
+        json_extract(found, '$.error') AS error
+    FROM (SELECT *, iif(json_valid(document), document, '{{}}') AS found FROM cells)
+)
 ORDER BY suite, position, benchmark, input, setting
 """
 
@@ -116,7 +114,7 @@ def _keep_view(connection: sqlite3.Connection) -> None:
 
 def all_options(setting: CellSetting) -> dict[str, OptionValue]:
     """Return the options that a setting's mode reads, by their words, with defaults."""
-    given = dict(setting.options)
+    given = dict(setting.own)
     return {
         word_of(option): as_shown(given.get(option.name, option.default))
         for option in reads(setting.mode)
@@ -125,13 +123,13 @@ def all_options(setting: CellSetting) -> dict[str, OptionValue]:
 
 def options(setting: CellSetting) -> dict[str, OptionValue]:
     """Return the options that were asked for, or have no default, by their words."""
-    asked = {*setting.asked, *dict(setting.options)}
+    asked = {*setting.asked, *dict(setting.own)}
     words = {word_of(option): option.name for option in reads(setting.mode)}
     return {word: value for word, value in all_options(setting).items() if words[word] in asked}
 
 
 APPLICATION = 0x53505246  # "SPRF"
-VERSION = 4
+VERSION = 5
 LARGEST_VALUE = 1 << 25  # Bytes of a value in the file
 _MODE = re.compile(r"[a-z][\w-]*")  # What a mode is called, if a file is not damaged
 STEPS = 1 << 20  # Steps of SQLite's machine between two looks at how many a statement has taken
@@ -142,8 +140,7 @@ PATIENCE = 60.0  # Seconds to wait for another process that writes to the file
 _FACTS = (
     "key", "suite", "position", "category", "benchmark", "build", "input", "kind", "mode",
     "setting", "options", "all_options", "program", "compiler", "arguments", "environment", "stdin",
-    "files", "max_instructions", "simprof", "engine", "cost_model", "error", "base", "added",
-    "result", "lists",
+    "files", "max_instructions", "simprof", "engine", "cost_model", "document", "lists",
 )  # fmt: skip
 _COLUMNS = (*_FACTS, "written", "timing")
 
@@ -162,12 +159,10 @@ CREATE TABLE cells (
     arguments TEXT NOT NULL, environment TEXT NOT NULL, stdin TEXT NOT NULL, files TEXT NOT NULL,
     max_instructions INTEGER,
     simprof TEXT NOT NULL, engine TEXT NOT NULL, cost_model TEXT NOT NULL,
-    error TEXT,                       -- NULL where all went well
-    base INTEGER NOT NULL, added INTEGER NOT NULL,
-    result TEXT NOT NULL,             -- JSON of a CellResult, without
+    document TEXT NOT NULL,           -- JSON, as `run --json` writes it, without
     lists BLOB NOT NULL,              -- its routines and paths: JSON, zlib'd
     written REAL NOT NULL,            -- seconds since 1970
-    timing TEXT NOT NULL              -- JSON of a Timing
+    timing TEXT NOT NULL              -- JSON, seconds
 );
 """
 
@@ -210,17 +205,17 @@ class Store:
         """Close the file."""
         self._connection.close()
 
-    def get(self, job: Job, key: CellKey) -> CellResult | None:
+    def get(self, job: Job, key: CellKey) -> CellDocument | None:
         """Return the result of a job, None where there is none."""
         query = f"SELECT {_RESULT} FROM cells WHERE key = ?"
         with self._guarded():
             row = self._connection.execute(query, (row_key(job, key),)).fetchone()
         return None if row is None else self._unpack(*row)
 
-    def put(self, records: Iterable[tuple[Job, CellKey, CellResult]]) -> None:
+    def put(self, records: Iterable[tuple[Job, CellKey, CellDocument]]) -> None:
         """Add results of jobs in one transaction; those that are there already stay."""
         rows = [
-            (*_facts(job, key, result), time.time(), json.dumps(encode(result.timing)))
+            (*_facts(job, key, result), time.time(), json.dumps(result.timing))
             for job, key, result in records
         ]
         places = ",".join("?" * len(_COLUMNS))
@@ -244,7 +239,7 @@ class Store:
             row = self._connection.execute(query).fetchone()
         return None if row is None else Versions(*row)
 
-    def cells(self, suite: str | None = None) -> Mapping[Cell, CellResult]:
+    def cells(self, suite: str | None = None) -> Mapping[Cell, CellDocument]:
         """Return results by name, those of the latest versions; of equal names the newest.
 
         `suite`: Name of a suite; None: all.
@@ -313,24 +308,18 @@ class Store:
         except (ValueError, UsageError) as error:
             raise _damaged(self.path, error) from None
 
-    def _plain(self, blob: bytes) -> bytes:
+    def _plain(self, lists: bytes) -> bytes:
         try:
-            unpacker = zlib.decompressobj()
-            plain = unpacker.decompress(blob, LARGEST_RESULT)
-        except (TypeError, zlib.error) as error:
+            return unpack(lists)
+        except ValueError as error:
             raise _damaged(self.path, error) from None
-        if not unpacker.eof:
-            raise _damaged(self.path, "a result is cut short or too large")
-        return plain
 
-    def _unpack(self, text: str, lists: bytes, timing: str) -> CellResult:
-        with big_integers():
-            try:
-                plain = {**parse_json(text), **parse_json(self._plain(lists))}
-                result, spent = decode(CellResult, plain), decode(Timing, parse_json(timing))
-            except (ValueError, TypeError, RecursionError) as error:
-                raise _damaged(self.path, error) from None
-        return replace(result, timing=spent)
+    def _unpack(self, text: str, lists: bytes, timing: str) -> CellDocument:
+        self._plain(lists)  # checked; what is in it is read when it is asked for
+        try:
+            return CellDocument.checked(parse_json(text), lists, parse_json(timing))
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            raise _damaged(self.path, error) from None
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -456,16 +445,13 @@ def _damaged(path: Path, reason: object) -> UsageError:
     return UsageError(f"{path} is damaged ({text}): restore it, or name a new file")
 
 
-_RESULT = "result, lists, timing"
-_LISTS = ("routines", "paths")  # Of a result: kept compressed
+_RESULT = "document, lists, timing"
 
 
-def _facts(job: Job, key: CellKey, result: CellResult) -> Sequence[object]:
+def _facts(job: Job, key: CellKey, result: CellDocument) -> Sequence[object]:
     cell = job.cell
     with big_integers():
-        plain = encode(replace(result, timing=Timing()))
-        lists = {name: plain.pop(name) for name in _LISTS if name in plain}
-        texts = [json.dumps(each, separators=(",", ":"), sort_keys=True) for each in (plain, lists)]
+        document = json.dumps(result.document, separators=(",", ":"))
     return (
         row_key(job, key),
         job.suite,
@@ -489,9 +475,6 @@ def _facts(job: Job, key: CellKey, result: CellResult) -> Sequence[object]:
         key.simprof,
         key.engine,
         key.cost_model,
-        result.error,
-        result.base,
-        result.added,
-        texts[0],
-        zlib.compress(texts[1].encode(), 6),
+        document,
+        result.lists,
     )

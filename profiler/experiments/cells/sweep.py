@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
     Cell,
+    CellDocument,
     CellKey,
     CellKind,
-    CellResult,
     Job,
     Keys,
     RunFiles,
@@ -82,12 +82,12 @@ class JobOrder(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """What became of an order."""
 
-    results: Mapping[Job, CellResult]  # A result for every job, failures among them
+    results: Mapping[Job, CellDocument]  # A result for every job, failures among them
     reused: int  # How many of them the store had
     keys: Mapping[Job, CellKey] = field(default_factory=dict)  # Of every job
 
     @property
-    def cells(self) -> Mapping[Cell, CellResult]:
+    def cells(self) -> Mapping[Cell, CellDocument]:
         """The results by their cells."""
         return {job.cell: result for job, result in self.results.items()}
 
@@ -216,7 +216,7 @@ def carry_out(
     keys = {job: made.key(job) for job in order.jobs}
     keys |= {job: missing_key(job) for job, _ in order.failures}
     given = None if replay is None else replayed(replay, {job: keys[job] for job in order.jobs})
-    stored: dict[Job, CellResult] = {}
+    stored: dict[Job, CellDocument] = {}
     if store is not None:
         known = ((job, store.get(job, key)) for job, key in keys.items())
         stored = {job: result for job, result in known if result is not None}
@@ -227,7 +227,7 @@ def carry_out(
     results = dict(stored)
     report_progress(progress, Phase.MEASURING_CELLS, len(results), len(keys))
 
-    def take(fresh: Mapping[Job, CellResult]) -> None:
+    def take(fresh: Mapping[Job, CellDocument]) -> None:
         if store is not None:
             store.put((job, keys[job], result) for job, result in fresh.items())
         results.update(fresh)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from simprof.profiler.experiments.cells.cells import (
-    CellResult,
+    CellDocument,
     Job,
     engine_digest,
     failure,
@@ -35,7 +35,7 @@ from simprof.profiler.profiles.scratch import scratch_directory
 from simprof.profiler.session.pool import Lost, Pool, Spawned, answer_all
 from simprof.simulator.errors import SimulatorError, UsageError
 
-Finished = tuple[int, tuple[CellResult, ...]]  # Number of a group, and its results
+Finished = tuple[int, tuple[CellDocument, ...]]  # Number of a group, and its results
 
 # Bytes after whose use a worker is replaced; a group itself takes some hundred megabytes.
 MEMORY = 1 << 30
@@ -57,7 +57,7 @@ def run_processes(
     groups: Sequence[JobGroup],
     workers: int,
     # What a worker does with a group; importable by its name.
-    run: Callable[[JobGroup], tuple[CellResult, ...]] = run_group,
+    run: Callable[[JobGroup], tuple[CellDocument, ...]] = run_group,
 ) -> Iterator[Finished]:
     """Run groups in so many processes; yield each as it is finished."""
     done = [0] * workers
@@ -81,13 +81,13 @@ def run_processes(
 
 
 def _serve(
-    pipe: Connection, directory: str, run: Callable[[JobGroup], tuple[CellResult, ...]]
+    pipe: Connection, directory: str, run: Callable[[JobGroup], tuple[CellDocument, ...]]
 ) -> None:
     """Do groups as they come, until there is nobody left to do them for."""
     tempfile.tempdir = directory
     gc.set_threshold(YOUNG_OBJECTS)
 
-    def answer(group: JobGroup) -> tuple[tuple[CellResult, ...], int]:
+    def answer(group: JobGroup) -> tuple[tuple[CellDocument, ...], int]:
         return run(group), peak_memory()
 
     answer_all(pipe, answer, gc.collect)
@@ -134,7 +134,7 @@ def _moved(job: Job, place: Callable[[Path], Path]) -> Job:
     return replace(job, program=place(job.program), given=moved(job.given), guide=guide)
 
 
-def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
+def run_parcel(parcel: Parcel, engine: str) -> tuple[CellDocument, ...] | None:
     """Run a group on whatever machine this is; None if its simprof is another one."""
     if engine_digest() != engine:
         return None
@@ -233,7 +233,7 @@ def _send_next(
     running.add(future)
 
 
-def _outcome(future: Any, group: JobGroup, address: str) -> tuple[CellResult, ...]:
+def _outcome(future: Any, group: JobGroup, address: str) -> tuple[CellDocument, ...]:
     """Return a group's results; that a worker died again and again is the failure of its cells."""
     from distributed import KilledWorker
 
@@ -242,7 +242,7 @@ def _outcome(future: Any, group: JobGroup, address: str) -> tuple[CellResult, ..
         return (failure(f"its workers died: {error}"),) * len(group)
     if error is not None or future.cancelled():
         raise ClusterError(f"the Dask cluster at {address} failed: {error}")
-    results: tuple[CellResult, ...] | None = future.result()
+    results: tuple[CellDocument, ...] | None = future.result()
     if results is None:
         raise _other_version(f"a worker of {address}")
     return results

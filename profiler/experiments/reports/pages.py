@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from simprof.profiler.experiments.cells.cells import CellResult
+from simprof.profiler.experiments.cells.cells import CellDocument
 from simprof.profiler.experiments.reports.tables import cells, in_words, shown
 from simprof.profiler.experiments.suites.suite import Benchmark, Suite
 from simprof.profiler.experiments.tables.averages import PAPER_COLUMN
@@ -233,7 +233,7 @@ LONGEST_BAR = 100  # Units that the longest bar takes
 def render_suite_page(
     suite: Suite,
     # Its programs, each with a result for each setting.
-    rows: Sequence[tuple[Benchmark, Sequence[CellResult]]],
+    rows: Sequence[tuple[Benchmark, Sequence[CellDocument]]],
     settings: Sequence[str],  # Names of the settings
     basis: str,  # Which inputs and builds were run, in words
 ) -> str:

@@ -13,7 +13,7 @@ from simprof.profiler.reports import tables as layout
 from simprof.profiler.reports.display import percent
 
 if TYPE_CHECKING:
-    from simprof.profiler.experiments.cells.cells import CellResult, Job
+    from simprof.profiler.experiments.cells.cells import CellDocument, Job
     from simprof.profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
 
 DIGITS = 12  # Hexadecimal digits of a checksum that are shown
@@ -66,7 +66,7 @@ def render_build(report: BuildReport, width: int) -> str:
 
 
 def render_runs(
-    rows: Sequence[tuple[Benchmark, Sequence[CellResult]]], settings: Sequence[str], width: int
+    rows: Sequence[tuple[Benchmark, Sequence[CellDocument]]], settings: Sequence[str], width: int
 ) -> str:
     """Return the costs of each setting on each benchmark; `rows` have a result for each setting."""
     table = layout.columns(
@@ -85,7 +85,7 @@ def render_runs(
     return layout.print_parts([table], width, color=False)
 
 
-def _costs(result: CellResult) -> tuple[layout.Value, layout.Value]:
+def _costs(result: CellDocument) -> tuple[layout.Value, layout.Value]:
     if result.failed:
         return ("-", "-")
     return (result.added, percent(result.added, result.base))
@@ -96,7 +96,7 @@ MOST_SETTINGS = 8  # Columns of a table; further settings have tables of their o
 ProgramKey = tuple[str, str, str]  # Program, input, build
 
 
-def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, color: bool) -> str:
+def render_sweep(results: Mapping[Job, CellDocument], output: Path, width: int, color: bool) -> str:
     """Return the overheads of all runs that went well, and what to do next.
 
     `output`: The results file. `width`, `color`: Of the terminal.
@@ -104,18 +104,18 @@ def render_sweep(results: Mapping[Job, CellResult], output: Path, width: int, co
     return layout.print_parts([*_overheads(results), *_next(output)], width, color)
 
 
-def _overheads(results: Mapping[Job, CellResult]) -> Iterator[layout.Part]:
+def _overheads(results: Mapping[Job, CellDocument]) -> Iterator[layout.Part]:
     # Cells bring the schemes' options along, which lists of suites do without.
     from simprof.profiler.experiments.cells.cells import CellKind
     from simprof.profiler.experiments.cells.settings import SELECTING
 
-    costs: dict[ProgramKey, dict[str, CellResult]] = {}
+    costs: dict[ProgramKey, dict[str, CellDocument]] = {}
     settings: dict[str, None] = {}
     for job, result in results.items():
         cell = job.cell
         if cell.kind is CellKind.RUN and result.error is None:
-            kept = tuple(each for each in cell.setting.options if each[0] not in SELECTING)
-            setting = replace(cell.setting, options=kept).label
+            kept = tuple(each for each in cell.setting.own if each[0] not in SELECTING)
+            setting = replace(cell.setting, own=kept).label
             settings[setting] = None
             costs.setdefault((cell.benchmark, cell.input, cell.build), {})[setting] = result
     if not costs:
@@ -135,12 +135,12 @@ def _overheads(results: Mapping[Job, CellResult]) -> Iterator[layout.Part]:
         yield table
 
 
-def _selected(results: Mapping[Job, CellResult]) -> str:
+def _selected(results: Mapping[Job, CellDocument]) -> str:
     user_only = any(job.cell.setting.selection.user_only for job in results)
     return ", of the programs' own routines" if user_only else ""
 
 
-def _percent(result: CellResult | None) -> str:
+def _percent(result: CellDocument | None) -> str:
     if result is None or not result.base:
         return "-"
     return f"{100 * result.added / result.base:.1f}"

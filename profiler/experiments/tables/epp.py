@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from statistics import median
 
-from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
+from simprof.profiler.experiments.cells.cells import CellDocument, RoutineFigures
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables.claims import of_hashing, rule, untestable
 from simprof.profiler.experiments.tables.expressions import (
@@ -35,9 +35,9 @@ TRAIN = CellNeed(setting("pp"), "train")
 
 def _cheaper(row: Found) -> float | None:
     """Return the share of the routines with an array to which PP adds less than QPT2."""
-    edges = {each.address: each.added for each in row["qpt2"].routines}
-    arrays = [each for each in row["pp"].routines if each.table is CounterTable.ARRAY]
-    return percentage(sum(each.added < edges[each.address] for each in arrays), len(arrays))
+    edges = {each.routine_address: each.added for each in row["qpt2"].routines}
+    arrays = [each for each in row["pp"].routines if each.table == CounterTable.ARRAY]
+    return percentage(sum(each.added < edges[each.routine_address] for each in arrays), len(arrays))
 
 
 # A simple memory increment takes 3 instructions: load, add, store. A call takes 2, with its delay
@@ -124,12 +124,12 @@ hash_cost | hash cost | quotient | \
 # -- table 2 --------------------------------------------------------------------------------------
 
 
-def _results_with(facts: str) -> Callable[[SuiteMember, Found], Iterable[CellResult]]:
+def _results_with(facts: str) -> Callable[[SuiteMember, Found], Iterable[CellDocument]]:
     """Return what makes a row of PP's result, where it has this fact."""
 
-    def rows(program: SuiteMember, found: Found) -> Iterable[CellResult]:
+    def rows(program: SuiteMember, found: Found) -> Iterable[CellDocument]:
         result = found["pp"]
-        return (result,) if facts in (result.facts or {}) else ()
+        return (result,) if facts in result.part("facts") else ()
 
     return rows
 
@@ -212,7 +212,7 @@ own_routines | own: routines | count | (own_facts or facts).routines
 )
 
 
-def _common(ref: CellResult, train: CellResult) -> dict[str, int]:
+def _common(ref: CellDocument, train: CellDocument) -> dict[str, int]:
     """Return the paths of a run that another executed too, and all of them; each once, as often as
     it was executed, and with its instructions.
     """
@@ -277,10 +277,10 @@ instructions_share | instructions % | percent | 100 * common_instructions / inst
 # -- section 2: bit tracing -----------------------------------------------------------------------
 
 
-def _both(row: Found) -> list[tuple[RoutineRow, RoutineRow]]:
+def _both(row: Found) -> list[tuple[RoutineFigures, RoutineFigures]]:
     """Return the routines entered, each of which weighs the same, under PP and bit tracing."""
     rows = zip(row["pp"].routines, row["bittrace"].routines, strict=True)
-    return [(a, b) for a, b in rows if a.num_paths]
+    return [(a, b) for a, b in rows if a.numbered_paths]
 
 
 def _sizes(row: Found) -> list[float | None]:
@@ -292,7 +292,9 @@ def _indexed(row: Found) -> list[float]:
     return [size for size in _sizes(row) if size is not None]
 
 
-def _average(value: Callable[[RoutineRow, RoutineRow], int]) -> Callable[[Found], float | None]:
+def _average(
+    value: Callable[[RoutineFigures, RoutineFigures], int],
+) -> Callable[[Found], float | None]:
     """Return what gives the average over the routines entered."""
     return lambda row: ratio(sum(value(*each) for each in _both(row)), len(_both(row)))
 

@@ -6,7 +6,7 @@ number makes the whole None, as a division by nothing does.
 Names in a column's expression are the table's needs, each a result with all its numbers:
 
 ====================================  ==========================================================
-`pp.added`, `pp.facts.paths`          fields of the result, of its parts
+`pp.added`, `pp.facts.paths`          keys of its document, of parts of it
 `pp.blocks`, `pp.code_bytes`          its counts, sizes and times
 `pp.instructions`, `pp.overhead`      base and added; added in percent of base
 `pp.increments`, `pp.hashed`          of path counters; those in hash tables, in percent
@@ -29,7 +29,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from simprof.profiler.experiments.cells.cells import CellResult, RoutineRow
+from simprof.profiler.experiments.cells.cells import CellDocument, RoutineFigures
 from simprof.profiler.experiments.tables.conditions import Relation
 from simprof.profiler.experiments.tables.table import (
     Form,
@@ -40,7 +40,7 @@ from simprof.profiler.experiments.tables.table import (
 )
 from simprof.profiler.plan.plan import CounterTable
 
-Found = Mapping[str, CellResult]  # Results of one program by the table's own name of each need
+Found = Mapping[str, CellDocument]  # Results of one program by the table's own name of each need
 
 _ARITHMETIC: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -115,7 +115,7 @@ def names(node: ast.expr) -> Iterator[str]:
 # -- results --------------------------------------------------------------------------------------
 
 
-def increments(result: CellResult) -> int:
+def increments(result: CellDocument) -> int:
     """Return increments of path counters, those of self-loops (EPP 4.1) among them."""
     # The papers do not say whether they count the latter. That EPP's instructions by increment
     # (table 1) agree with the length of an average path (table 2), and that even programs of
@@ -123,7 +123,7 @@ def increments(result: CellResult) -> int:
     return result.counts["path_increments"] + result.counts["edge_increments"]
 
 
-def own_routines(result: CellResult) -> Sequence[RoutineRow]:
+def own_routines(result: CellDocument) -> Sequence[RoutineFigures]:
     """Return the program's own routines, not those of its libraries.
 
     A program in which none can be told (without -g) is its own in whole.
@@ -131,15 +131,15 @@ def own_routines(result: CellResult) -> Sequence[RoutineRow]:
     return [row for row in result.routines if row.own] or result.routines
 
 
-def kept(table: CounterTable) -> Callable[[CellResult], Sequence[RoutineRow]]:
+def kept(table: CounterTable) -> Callable[[CellDocument], Sequence[RoutineFigures]]:
     """Return what selects the routines with this kind of table."""
-    return lambda result: [row for row in result.routines if row.table is table]
+    return lambda result: [row for row in result.routines if row.table == table]
 
 
 class _Routines:
     """Sums over routines, by their fields, and how many there are."""
 
-    def __init__(self, rows: Sequence[RoutineRow]) -> None:
+    def __init__(self, rows: Sequence[RoutineFigures]) -> None:
         self._rows = rows
 
     def __getattr__(self, name: str) -> int:
@@ -148,16 +148,16 @@ class _Routines:
         return sum(getattr(row, name) or 0 for row in self._rows)
 
 
-_ROUTINES: Mapping[str, Callable[[CellResult], Sequence[RoutineRow]]] = {
+_ROUTINES: Mapping[str, Callable[[CellDocument], Sequence[RoutineFigures]]] = {
     "all": lambda result: result.routines,
     "own": own_routines,
     "array": kept(CounterTable.ARRAY),
     "all_hash": kept(CounterTable.HASH),
     "own_hash": lambda result: [
-        row for row in own_routines(result) if row.table is CounterTable.HASH
+        row for row in own_routines(result) if row.table == CounterTable.HASH
     ],
 }
-_DERIVED: Mapping[str, Callable[[CellResult], Any]] = {
+_DERIVED: Mapping[str, Callable[[CellDocument], Any]] = {
     "instructions": lambda result: result.base + result.added,
     "overhead": lambda result: ratio(100 * result.added, result.base),
     "increments": increments,
@@ -168,7 +168,7 @@ _DERIVED: Mapping[str, Callable[[CellResult], Any]] = {
 class _Result:
     """A result as expressions read it."""
 
-    def __init__(self, result: CellResult) -> None:
+    def __init__(self, result: CellDocument) -> None:
         self._result = result
 
     def __getattr__(self, name: str) -> Any:
@@ -180,16 +180,18 @@ class _Result:
         for numbers in (result.counts, result.sizes):
             if name in numbers:
                 return numbers[name]
-        return getattr(result, name, getattr(result.timing, name, None))
+        if name in ("base", "added", "attributed"):
+            return getattr(result, name)
+        return result.document.get(name, result.timing.get(name))
 
 
 def _value_of(subject: Any, word: str) -> Any:
-    if isinstance(subject, CellResult):
+    if isinstance(subject, CellDocument):
         return getattr(_Result(subject), word)
     if not isinstance(subject, Mapping):
         return getattr(subject, word)
     found = subject.get(spelled(word, subject))
-    return _Result(found) if isinstance(found, CellResult) else found
+    return _Result(found) if isinstance(found, CellDocument) else found
 
 
 class Expression(Struct, frozen=True):

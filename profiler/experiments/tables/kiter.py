@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import NamedTuple
 
-from simprof.profiler.experiments.cells.cells import CellKind, CellResult, RoutineRow
+from simprof.profiler.experiments.cells.cells import CellDocument, CellKind, RoutineFigures
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import claims, expressions
 from simprof.profiler.experiments.tables.claims import Rule, rule
@@ -46,10 +46,10 @@ RUNTIME = frozenset(
 )
 
 
-def own_routines(result: CellResult) -> list[RoutineRow]:
+def own_routines(result: CellDocument) -> list[RoutineFigures]:
     """Return the program's own routines: the paper instruments C source, and no library."""
     found = expressions.own_routines(result)
-    return [row for row in found if row.name.partition(".")[0] not in RUNTIME]
+    return [row for row in found if row.symbol.partition(".")[0] not in RUNTIME]
 
 
 # -- table 3 --------------------------------------------------------------------------------------
@@ -209,14 +209,18 @@ def _routines(program: SuiteMember, found: Found) -> list[_StaticPaths]:
     return [*(named or own[:SHOWN_ROUTINES]), *library[:1]]
 
 
+def _place(row: RoutineFigures) -> tuple[int, str]:
+    return int(row.routine_address, 16), row.symbol
+
+
 def _growing(found: Found) -> Iterator[_StaticPaths]:
     """Yield the routines whose paths differ by k, of those that have numbers for all k."""
     counts: dict[tuple[int, str], list[int]] = {}
-    own = {(row.address, row.name) for row in own_routines(found["k1"])}
+    own = {_place(row) for row in own_routines(found["k1"])}
     for need in PLANS:
         for row in found[need].routines:
             if row.untruncated_paths is not None:
-                counts.setdefault((row.address, row.name), []).append(row.untruncated_paths)
+                counts.setdefault(_place(row), []).append(row.untruncated_paths)
     for routine, paths in counts.items():
         if len(paths) == len(ITERATIONS) and len(set(paths)) > 1:
             yield _StaticPaths(*routine, tuple(paths), routine in own)

@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simprof.profiler.experiments.cells.cells import (
     COMPILER_INCREMENTS,
     REWRITING,
+    CellDocument,
     CellKind,
-    CellResult,
-    RoutineRow,
+    RoutineFigures,
 )
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.suites.suite import CounterBuild
@@ -42,7 +42,6 @@ from simprof.profiler.experiments.tables.expressions import (
 )
 from simprof.profiler.experiments.tables.spec import CellNeed, TableSpec
 from simprof.profiler.experiments.tables.table import Bars, Value, percentage, ratio
-from simprof.profiler.profiles.measures import Quality
 from simprof.profiler.request.request import DEFAULT_MODE
 from simprof.profiler.rewriting.draft import Cause
 from simprof.profiler.schemes import registry
@@ -131,19 +130,19 @@ BEFORE_AND_AFTER = ("_start", "system_exit")
 PROGRAM_COUNTER = "__sparc_get_pc_thunk."
 
 
-def _own(result: CellResult) -> list[RoutineRow]:
+def _own(result: CellDocument) -> list[RoutineFigures]:
     """Return the program's own routines that both builds have, those that its source names."""
     left_out = (*CALLS_OF_LIBGCOV, PROGRAM_COUNTER)
     return [
         row
         for row in result.routines
-        if row.own and row.name not in BEFORE_AND_AFTER and not row.name.startswith(left_out)
+        if row.own and row.symbol not in BEFORE_AND_AFTER and not row.symbol.startswith(left_out)
     ]
 
 
-def _executed(result: CellResult) -> int:
+def _executed(result: CellDocument) -> int:
     """Return what own routines executed, with what they call to find their data and counters."""
-    helpers = (row for row in result.routines if row.name.startswith(PROGRAM_COUNTER))
+    helpers = (row for row in result.routines if row.symbol.startswith(PROGRAM_COUNTER))
     return sum(row.instructions for row in (*_own(result), *helpers))
 
 
@@ -342,8 +341,8 @@ PUBLISHED: Mapping[str, Published] = {
 class OnProgram(NamedTuple):
     """A scheme on a program."""
 
-    result: CellResult
-    exact: CellResult | None  # `pp` on the same program; None where that has failed
+    result: CellDocument
+    exact: CellDocument | None  # `pp` on the same program; None where that has failed
 
 
 class SchemeRuns(NamedTuple):
@@ -383,8 +382,8 @@ def _bytes(run: OnProgram) -> float | None:
     return run.result.sizes.get("counter_bytes") or None
 
 
-def _in_percent(found: Quality | None, measure: str) -> float | None:
-    value = None if found is None else getattr(found, measure)
+def _in_percent(found: Mapping[str, Any], measure: str) -> float | None:
+    value = found.get(measure)
     return None if value is None else 100 * value
 
 
@@ -394,11 +393,11 @@ def _share(mode: str, name: str) -> Callable[[OnProgram], float | None]:
     kind = scheme.collected()
 
     def judged(run: OnProgram) -> float | None:
-        return _in_percent(run.result.quality, name)
+        return _in_percent(run.result.part("quality"), name)
 
     def of_edges(run: OnProgram) -> float | None:
-        known = run.exact is not None and not run.result.lost.get("unknown_edges")
-        edges = run.exact.edge_quality if run.exact is not None and known else None
+        known = run.exact is not None and not run.result.part("lost").get("unknown_edges")
+        edges = run.exact.part("edge_quality") if run.exact is not None and known else {}
         return _in_percent(edges, name)
 
     if scheme.judge is not None:

@@ -13,7 +13,13 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from simprof.profiler.experiments.cells.cells import Cell, CellKind, CellResult, Versions, versions
+from simprof.profiler.experiments.cells.cells import (
+    Cell,
+    CellDocument,
+    CellKind,
+    Versions,
+    versions,
+)
 from simprof.profiler.experiments.cells.store import Store
 from simprof.profiler.experiments.cells.sweep import FILE_BUILD, obtain
 from simprof.profiler.experiments.suites.suite import Suite
@@ -177,7 +183,7 @@ def stored_tables(
     return replace(report, left_out=left_out, stored=stored, files=kept_files)
 
 
-def _of_file(view: View, results: Mapping[Cell, CellResult], given: Collection[str]) -> View:
+def _of_file(view: View, results: Mapping[Cell, CellDocument], given: Collection[str]) -> View:
     """Return a view with the only input, build and selection of the results, where not given."""
     runs = [cell for cell in results if cell.kind is not CellKind.PLAN]
     found: dict[str, dict[object, None]] = {
@@ -199,7 +205,7 @@ MOST = 12  # Names that a line on a results file has
 
 
 def _stored_lines(
-    path: Path, results: Mapping[Cell, CellResult], missing: Sequence[Cell]
+    path: Path, results: Mapping[Cell, CellDocument], missing: Sequence[Cell]
 ) -> Iterator[str]:
     """Yield what a results file has, what it lacks, and how to add that."""
     cells = [cell for cell in results if results[cell].error is None]
@@ -226,7 +232,7 @@ def _listed(names: Iterable[str]) -> str:
 def _stored_executed(
     specs: Sequence[TableSpec],
     programs: Sequence[SuiteMember],
-    results: Mapping[Cell, CellResult],
+    results: Mapping[Cell, CellDocument],
     view: View,
 ) -> tuple[str, ...]:
     """Return the programs of which the file has a run of the instrumented program."""
@@ -270,7 +276,7 @@ def _report(
     title: str,
     specs: Sequence[TableSpec],
     programs: tuple[SuiteMember, ...],
-    results: Mapping[Cell, CellResult],
+    results: Mapping[Cell, CellDocument],
     view: View,
     made: Versions,
 ) -> TableReport:

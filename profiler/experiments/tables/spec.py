@@ -24,8 +24,8 @@ from simprof.profiler.experiments.cells.cells import (
     ALONE_ROUTINES,
     PREDICTED,
     Cell,
+    CellDocument,
     CellKind,
-    CellResult,
     RunFiles,
     failure,
 )
@@ -187,7 +187,7 @@ class View(Struct, frozen=True, omit_defaults=True):
         return replace(need, setting=self._setting(need), input=chosen).cell(program, self.build)
 
     def _setting(self, need: CellNeed) -> CellSetting:
-        options: dict[str, object] = dict(need.setting.options)
+        options: dict[str, object] = dict(need.setting.own)
         selection = replace(self.selection, user_only=self.selection.user_only and not need.whole)
         if self.blocks is None or "blocks" not in options:
             return selecting(need.setting, selection)
@@ -216,7 +216,7 @@ CAPTION = (
 class _Results(NamedTuple):
     """Results as a view chooses them."""
 
-    known: Mapping[Cell, CellResult]
+    known: Mapping[Cell, CellDocument]
     view: View
 
     def of(
@@ -241,7 +241,7 @@ class _Results(NamedTuple):
 def make(
     spec: TableSpec,
     programs: Sequence[SuiteMember],
-    results: Mapping[Cell, CellResult],
+    results: Mapping[Cell, CellDocument],
     view: View,
 ) -> ReportTable:
     """Make a table of results; a cell that is missing among them is a failure of its program."""
@@ -268,7 +268,7 @@ def make(
             columns = tuple(columns[at] for at in kept)
             rows = [replace(row, values=tuple(row.values[at] for at in kept)) for row in rows]
     caption = spec.caption
-    if any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
+    if any("blocks" in dict(need.setting.own) for need in spec.needs.values()):
         caption += f" Basic blocks {_BLOCKS[view.blocks or 'folded']}."
     table = ReportTable(
         spec.name,
@@ -394,7 +394,7 @@ def _values(
         yield sum(off) if ran else None
 
 
-def problems(result: CellResult, predicted: CellResult | None = None) -> Iterator[str]:
+def problems(result: CellDocument, predicted: CellDocument | None = None) -> Iterator[str]:
     """Yield what is not as it should be with a run of an instrumented program.
 
     `predicted`: The result whose prediction stands beside it; None: its own.
@@ -402,7 +402,7 @@ def problems(result: CellResult, predicted: CellResult | None = None) -> Iterato
     if result.error is not None:
         yield result.error
         return
-    yield from result.differences
+    yield from result.document.get("differences", ())
     if predicted is None:
         return
     compared = [("base is", result.base, predicted.base, ELSEWHERE)]

@@ -209,8 +209,8 @@ TPP3 = replace(
 
 def _enumerated(keys: Iterable[str]) -> Iterable[ColumnSpec]:
     for key in keys:
-        yield column(f"{key} | {TITLES[key]} | decimal! | {key}.own.num_paths / 1000")
-        share = f"100 * ({key}.own.num_paths / 1000) / (pp.own.num_paths / 1000)"
+        yield column(f"{key} | {TITLES[key]} | decimal! | {key}.own.numbered_paths / 1000")
+        share = f"100 * ({key}.own.numbered_paths / 1000) / (pp.own.numbered_paths / 1000)"
         yield column(f"s{key[1:]} | of PP % | share | {share}")
 
 
@@ -222,12 +222,12 @@ TPP4 = TableSpec(
     "entered; and TPP's in percent of PP's. Whole: the same with the libraries' routines.",
     {"pp": PP, **TPP},
     (
-        *columns("pp | PP | decimal! | pp.own.num_paths / 1000"),
+        *columns("pp | PP | decimal! | pp.own.numbered_paths / 1000"),
         *_enumerated(TITLES),
         *more_columns(f"""
-w_pp | whole: PP | decimal! | pp.all.num_paths / 1000
-w_t515 | whole: {TITLES["t515"]} | decimal! | t515.all.num_paths / 1000
-w_s515 | of PP % | share | 100 * (t515.all.num_paths / 1000) / (pp.all.num_paths / 1000)
+w_pp | whole: PP | decimal! | pp.all.numbered_paths / 1000
+w_t515 | whole: {TITLES["t515"]} | decimal! | t515.all.numbered_paths / 1000
+w_s515 | of PP % | share | 100 * (t515.all.numbered_paths / 1000) / (pp.all.numbered_paths / 1000)
 """),
         PP_HASHED,
     ),

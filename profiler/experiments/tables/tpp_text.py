@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from simprof.profiler.experiments.cells.cells import CellKind, RoutineRow
+from simprof.profiler.experiments.cells.cells import CellKind, RoutineFigures
 from simprof.profiler.experiments.cells.settings import setting
 from simprof.profiler.experiments.tables import tpp
 from simprof.profiler.experiments.tables.claims import of_hashing, rule
@@ -237,10 +237,10 @@ TITLES = {"qpt2": "QPT2", "pp": "PP", "tpp": f"TPP({COLD:.0f},{LOOP:.0f})"}
 
 
 def _of_routines(
-    table: CounterTable, of: Callable[[list[RoutineRow]], int | None]
+    table: CounterTable, of: Callable[[list[RoutineFigures]], int | None]
 ) -> Callable[[Found], int | None]:
     """Return a number of the routines whose counters PP keeps in such a table."""
-    return lambda found: of([each for each in kept(table)(found["pp"]) if each.num_paths])
+    return lambda found: of([each for each in kept(table)(found["pp"]) if each.numbered_paths])
 
 
 def _seconds(need: str) -> str:
@@ -289,14 +289,14 @@ ANALYSIS = TableSpec(
             "array_paths | array paths | count",
             _of_routines(
                 CounterTable.ARRAY,
-                lambda rows: max((each.num_paths or 0 for each in rows), default=None),
+                lambda rows: max((each.numbered_paths or 0 for each in rows), default=None),
             ),
         ),
         column(
             "hashed_paths | hashed paths | count",
             _of_routines(
                 CounterTable.HASH,
-                lambda rows: min((each.num_paths or 0 for each in rows), default=None),
+                lambda rows: min((each.numbered_paths or 0 for each in rows), default=None),
             ),
         ),
         column("hashed_routines | hashed % | percent", _hashed_share),
