@@ -6,7 +6,9 @@ options, ending, threads, warnings and source lines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property, partial
 from pathlib import Path
@@ -369,9 +371,25 @@ def _denied(observation: Observation) -> Iterator[str]:
     result, invocation = observation.result, observation.invocation
     if times := result.read_only:
         changes = "a change of a file was" if times == 1 else f"{times} changes of files were"
-        yield f"{changes} refused: --writable DIR lets the program write below DIR"
+        which = f" ({_names(result.not_writable)})" if result.not_writable else ""
+        yield f"{changes} refused{which}: --writable DIR lets the program write below DIR"
     # What else is not found may be meant to be: configuration, translations.
-    named = zip(invocation.arguments, invocation.argument_texts, strict=True)
-    missed = [text for argument, text in named if argument in result.not_found]
+    outside = {path for path in result.not_found if path.startswith(b"/") and os.path.exists(path)}
+    missed = outside - {path for path in outside if _OF_LIBC.match(path)}
+    missed |= result.not_found & set(invocation.arguments)
     if missed:
-        yield f"not found by the program: {', '.join(missed)}: it sees the files below --root alone"
+        yield f"not found by the program: {_names(missed)}: it sees the files below --root alone"
+
+
+# What libc looks for itself, and does without
+_OF_LIBC = re.compile(
+    rb"/etc/(ld\.so|localtime|nsswitch)|/usr/(share|lib)/(locale|zoneinfo|.*gconv)"
+)
+_NAMED = 3  # how many files a note names
+
+
+def _names(paths: Collection[bytes]) -> str:
+    """Name some of several files; bytes that are no text are escaped."""
+    names = sorted(path.decode(errors="backslashreplace") for path in paths)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -147,9 +147,11 @@ class PathCalls(CallGroup):
             opened = self._host.open(
                 self._task.base(base), path, access, mode & 0o7777 & ~self._task.umask
             )
-        except FileNotFoundError:
-            if len(self._task.not_found) < _MOST_NOT_FOUND:
-                self._task.not_found.add(path)
+        except OSError as error:
+            missed = {errno.ENOENT: self._task.not_found, errno.EROFS: self._task.not_writable}
+            names = missed.get(error.errno or 0)
+            if names is not None and len(names) < _MOST_NOT_FOUND:
+                names.add(path)
             raise
         kept = flags & ~(
             sparc.O_CREAT | sparc.O_EXCL | sparc.O_TRUNC | sparc.O_CLOEXEC | sparc.O_NOFOLLOW

@@ -72,7 +72,9 @@ class Task:
         self.descriptors = DescriptorTable(host, guest.memory.hold)
         self.working_directory: int | None = None  # host handle; None: where it started
         self.umask = 0o022
-        self.not_found: set[bytes] = set()  # Paths that it has asked for in vain, some of many
+        # not_found, not_writable: Paths of files to open that were so, some of many
+        self.not_found: set[bytes] = set()
+        self.not_writable: set[bytes] = set()
         self.name = name.rpartition(b"/")[2][:15]
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages

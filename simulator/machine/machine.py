@@ -163,6 +163,7 @@ class Machine(BaseMachine):
             refused_calls=dict(self.calls.refused),
             read_only=self.calls.read_only,
             not_found=frozenset(self.calls.task.not_found),
+            not_writable=frozenset(self.calls.task.not_writable),
             signal_actions=dict(self._signal_actions),
             threads=self.threads.counts(),
         )

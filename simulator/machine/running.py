@@ -170,6 +170,7 @@ class RunResult(Struct, frozen=True):
     refused_calls: Mapping[RefusedCall, int] = field(default_factory=dict)  # how often each was
     read_only: int = 0  # how often a file could not be changed as it is read-only
     not_found: frozenset[bytes] = frozenset()  # paths of files to open that were not there
+    not_writable: frozenset[bytes] = frozenset()  # paths of files to open that are read-only
     # Address of a trap whose system call said what a signal does -> how often.
     signal_actions: Mapping[int, int] = field(default_factory=dict)
     threads: tuple[ThreadCount, ...] = ()  # of a program that had more than one

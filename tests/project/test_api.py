@@ -360,19 +360,22 @@ def test_what_a_program_was_refused_is_said(compile_c: Find, tmp_path: Path) -> 
     elf = compile_c(
         "#include <stdio.h>\n"
         "int main(int n, char **words) {\n"
-        '    return (fopen(words[1], "r") != 0) + 2 * (fopen("out", "w") != 0);\n'
+        '    return (fopen(words[1], "r") != 0) + 2 * (fopen("out", "w") != 0)\n'
+        '        + 4 * (fopen("/etc/passwd", "r") != 0 || fopen("/none", "r") != 0);\n'
         "}\n"
     )
     (tmp_path / "in").write_text("text")
-    change = "a change of a file was refused: --writable DIR lets the program write below DIR"
+    change = "a change of a file was refused (out): --writable DIR lets the program write below DIR"
     refused = simprof.run(elf, "pp", ["away"], root=tmp_path)
     assert refused.ending.status == 0
     assert [each for each in refused.warnings if "refused" in each] == [change]
-    missed = "not found by the program: away: it sees the files below --root alone"
+    missed = "not found by the program: /etc/passwd, away: it sees the files below --root alone"
     assert missed in refused.warnings
     found = simprof.run(elf, "pp", ["in"], root=tmp_path, writable=tmp_path)
     assert found.ending.status in (1, 3)
-    assert not any("not found" in each for each in found.warnings)
+    assert [each for each in found.warnings if "not found" in each] == [
+        missed.replace(", away", "")
+    ]
 
 
 def test_commands_are_functions(fixture_elf: Find, tmp_path: Path) -> None:

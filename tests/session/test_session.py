@@ -294,7 +294,9 @@ def test_position_independent_programs(
 def test_priced_counters_of_threads_are_not_locked(mode: str, threads: int, expected: int) -> None:
     """Reports of programs with threads say so, unless the mode adds no code."""
     observation = SimpleNamespace(
-        result=SimpleNamespace(threads=(None,) * threads, read_only=0, not_found=frozenset()),
+        result=SimpleNamespace(
+            threads=(None,) * threads, read_only=0, not_found=frozenset(), not_writable=frozenset()
+        ),
         invocation=SimpleNamespace(arguments=(), argument_texts=()),
         judges={"pp": None},
         irregular=(),
