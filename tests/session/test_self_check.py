@@ -207,7 +207,9 @@ def of_removed(plan: AnyPlan) -> AnyPlan:
 
 def of_iteration_value(plan: AnyPlan) -> AnyPlan:
     numbering = plan.numbering
-    return replace(plan, numbering=replace(numbering, values=(5,) * len(numbering.values)))
+    numbers = numbering.numbers
+    numbers = replace(numbers, values=(5,) * len(numbers.values))
+    return replace(plan, numbering=numbering._replace(numbers=numbers))
 
 
 def of_defining(draft: AnyPlan) -> AnyPlan:
@@ -332,7 +334,7 @@ FAULTS: tuple[tuple[str, Fault, str], ...] = (
     ("kiter", of_tree, "does not span"),
     ("kiter", of_unrolled_weights, "the tree lacks edge"),
     ("kiter", of_increments, "does not reproduce its value"),
-    ("kiter", of_iteration_value, "do not ascend from 0"),
+    ("kiter", of_iteration_value, "the value of dag edge"),
     ("kiter", of_dag, "the acyclic graph has the back edge|is not of the iteration"),
     ("kiter", of_swapped_actions, "in a rehearsal|has no path"),
     ("tpp", of_increments, "does not reproduce its value"),
