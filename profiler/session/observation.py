@@ -374,9 +374,11 @@ def _denied(observation: Observation) -> Iterator[str]:
         which = f" ({_names(result.not_writable)})" if result.not_writable else ""
         yield f"{changes} refused{which}: --writable DIR lets the program write below DIR"
     # What else is not found may be meant to be: configuration, translations.
-    outside = {path for path in result.not_found if path.startswith(b"/") and os.path.exists(path)}
-    missed = outside - {path for path in outside if _OF_LIBC.match(path)}
-    missed |= result.not_found & set(invocation.arguments)
+    missed = result.not_found & set(invocation.arguments)
+    for path in result.not_found:
+        if path.startswith(b"/") and not _OF_LIBC.match(path):
+            # `Path.exists` raises an error where it may not look.
+            missed |= {path} if os.path.exists(path) else set()  # noqa: PTH110
     if missed:
         yield f"not found by the program: {_names(missed)}: it sees the files below --root alone"
 
