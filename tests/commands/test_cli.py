@@ -26,7 +26,7 @@ from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
 from simprof.profiler.schemes.kiter import KiterOptions
 from simprof.profiler.schemes.mode_options import own_options
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import planned_modes
 from simprof.profiler.schemes.tpp import TppOptions
 from simprof.simulator.errors import ProgramFileError, SimulatorError

@@ -19,7 +19,7 @@ from simprof.profiler.profiles.profile import RunMeasurement
 from simprof.profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from simprof.profiler.request.weights import Weights
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.tpp.planner import TppPlan
 from simprof.profiler.session.counters import RoutineEvents
 from simprof.profiler.session.observation import Observation

@@ -17,7 +17,7 @@ import pytest
 
 from simprof.profiler import cli
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from tools import baselines
 from tools.baseline_lines import (
     GRAPH_SETTINGS,

@@ -14,7 +14,7 @@ from simprof.profiler.graphfiles.execution import MACHINE
 from simprof.profiler.graphfiles.reader import parse
 from simprof.profiler.reports.graph_run import render
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import definition, path_modes, planned_modes, trace_modes
 from simprof.profiler.schemes.tracing.code import flush_cost
 from simprof.simulator.errors import UsageError

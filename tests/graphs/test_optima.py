@@ -12,7 +12,7 @@ from simprof.profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.graphs.optima import LARGEST, Optima, optima
 from simprof.profiler.graphs.spanning import heuristic, maximum_spanning_tree
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.qpt.planner import VertexPlan, plan_qpt
 from tests.oracles.brute import edge_counts, graph, random_graph, random_walk, reachable
 from tests.support.figures import bl94_5, by_edge, named

@@ -13,7 +13,7 @@ from simprof.profiler.graphs.loops import depth_first, live_edges
 from simprof.profiler.plan.actions import CountPath
 from simprof.profiler.plan.interpret import MOST_WALKS, ExecutedWalk, activations, execute, rehearse
 from simprof.profiler.schemes.pp import plan_pp
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.qpt.planner import VertexPlan, plan_qpt, plan_qpt2
 from tests.oracles.brute import random_graph
 from tests.support.figures import edge, named

@@ -26,9 +26,9 @@ from simprof.profiler.plan.plan import InstrumentationPlan
 from simprof.profiler.request.request import SchemeOptions, TableChoice
 from simprof.profiler.schemes.cs6120.code import LogDestination, LogDisrupt, LogSource
 from simprof.profiler.schemes.pp import RootEdge
-from simprof.profiler.schemes.ppp import ValuePlaces
+from simprof.profiler.schemes.ppp.options import ValuePlaces
 from simprof.profiler.schemes.ppp.planner import PredictedPlan
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.registry import make_plan, planned_modes
 from tests.oracles.brute import (
     Loop,

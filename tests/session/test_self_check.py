@@ -32,7 +32,7 @@ from simprof.profiler.request.request import (
     Setting,
 )
 from simprof.profiler.schemes import registry
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.session import self_check, session
 from simprof.profiler.session.observation import Observation
 from simprof.profiler.session.results import measure_all

@@ -7,7 +7,7 @@ from simprof.profiler.plan.decoders import path_counts
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.request.request import RegisterUse, SchemeOptions, TableChoice
 from simprof.profiler.schemes.pp import RootEdge
-from simprof.profiler.schemes.qpt import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.registry import make_plan
 from simprof.simulator.isa import assembler as asm
 from simprof.simulator.isa.assembler import Item, Register

@@ -81,7 +81,9 @@ class Wrong:
     def _piece(self, piece: Piece, wrong: Code | None) -> Piece:
         if wrong is None:
             return piece
-        return replace(piece, snippet=replace(piece.snippet, instructions=wrong))
+        snippet = replace(piece.snippet)
+        snippet.__dict__["instructions"] = wrong  # as if it had been generated so
+        return replace(piece, snippet=snippet)
 
     def _edge(self, cfg: ControlFlowGraph, piece: Piece) -> str:
         assert piece.kind is PieceKind.EDGE

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.ppp import PppOptions, ValuePlaces
+from simprof.profiler.schemes.ppp.options import PppOptions, ValuePlaces
 from simprof.profiler.schemes.tpp.code import CountColdPath, Poison
 from simprof.profiler.schemes.tpp.planner import (
     ObviousCounts,

@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from simprof import schemes as s
-from simprof.profiler.schemes.qpt import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 
 # -- Block counts from few counters
 #

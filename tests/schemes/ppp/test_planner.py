@@ -15,7 +15,7 @@ from simprof.profiler.graphs.numbering import number_by_weight
 from simprof.profiler.plan.actions import Execution, SetRegister
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
 from simprof.profiler.plan.plan import CounterTable
-from simprof.profiler.schemes.ppp import ValuePlaces
+from simprof.profiler.schemes.ppp.options import ValuePlaces
 from simprof.profiler.schemes.ppp.planner import Parts, PppPlan, PredictedPlan, plan_ppp
 from simprof.profiler.schemes.tpp.code import CountHotPath, Poison
 from simprof.profiler.schemes.tpp.planner import TppPlan, plan_tpp

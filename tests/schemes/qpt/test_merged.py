@@ -9,7 +9,7 @@ import pytest
 from simprof.profiler.graphs.contraction import contract
 from simprof.profiler.plan.decoders import Plan, Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.qpt import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.planner import MergedPlan, make_plan, plan_qpt
 from tests.oracles.brute import graph, random_graph, random_walk, structured_graph, with_slots
 from tests.support.figures import named

@@ -8,7 +8,7 @@ import pytest
 
 from simprof.profiler.graphs.cfg import ControlFlowGraph
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.qpt import BlockBasis, VertexPlacement
+from simprof.profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from simprof.profiler.schemes.qpt.planner import (
     INCREMENT,
     MixedPlan,

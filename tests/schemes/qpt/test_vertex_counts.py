@@ -16,7 +16,7 @@ from simprof.profiler.graphs.loops import depth_first
 from simprof.profiler.graphs.spanning import block_weights, maximum_spanning_tree
 from simprof.profiler.plan.decoders import Plan, Reading
 from simprof.profiler.plan.interpret import ExecutedWalk, execute
-from simprof.profiler.schemes.qpt import VertexPlacement
+from simprof.profiler.schemes.qpt.options import VertexPlacement
 from simprof.profiler.schemes.qpt.planner import (
     EdgeHeuristicPlan,
     EdgePlan,
