@@ -1023,7 +1023,7 @@ def test_both_derivations_of_hashed_shares_agree(
         row = only_row(table_of("tpp1", {"pp": found}))
         assert row["hashed"] == only_row(table_of("epp1", {"pp": found, "qpt2": found}))["hashed"]
     loops = [routine for routine in found.routines if routine.self_loop_increments]
-    assert loops and all(routine.table is CounterTable.HASH for routine in loops)
+    assert loops and all(routine.table == CounterTable.HASH for routine in loops)
     assert row["hashed"] < 100 and row["self_loops"] > 0
     for each in loops:  # ld, add, st, and the address; at most what saves and a jump take beside
         assert 4 <= each.self_loop_added / each.self_loop_increments <= 12
