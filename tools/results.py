@@ -169,7 +169,6 @@ def as_data(measured: Measured) -> str:
             published=None,
             claims=tuple(replace(claim, conditions=()) for claim in table.claims),
             bars=None,
-            compared=(),
         )
         for table in measured.report.tables
     ]

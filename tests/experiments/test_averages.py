@@ -121,7 +121,7 @@ def test_what_a_rank_correlation_means(numbers: list[float], words: str) -> None
     theirs = [TableRow((name, at), "program", "INT") for at, name in enumerate(names)]
     ours = [TableRow((name, x), "program", "INT") for name, x in zip(names, numbers, strict=True)]
     paper = ReportTable("t", "T", "S", "", columns, tuple(theirs))
-    table = ReportTable("t", "T", "S", "", columns, tuple(ours), paper, compared=("cost",))
+    table = ReportTable("t", "T", "S", "", columns, tuple(ours), paper)
     (found,) = likeness(beside(table, {name: (name,) for name in names}))
     assert (found.key, found.count, found.words) == ("cost", len(numbers), words)
     assert in_words((found,)).endswith(f"of {len(numbers)} ({words}).")

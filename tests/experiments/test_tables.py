@@ -137,11 +137,11 @@ def test_descriptions_are_consistent(spec: TableSpec) -> None:
     assert all(column.numeric for column in spec.columns[1:] if column.key not in texts)
     if spec.bars is not None:
         assert set(spec.bars.columns) <= set(keys)
-    theirs = published(spec.name)
-    if spec.compared:
-        assert theirs is not None
-        forms = {column.key: column.form for column in theirs.columns}
-        assert set(spec.compared) <= set(keys) & set(forms)
+    if (theirs := published(spec.name)) is not None:
+        printed = {column.key: column.numeric for column in theirs.columns}
+        both = set(keys[1:]) & set(printed)
+        assert both, "nothing is next to the paper's"
+        assert all(printed[key] for key in both - texts)
     for need in spec.needs.values():
         assert (need.cell("p").input == "") == (need.kind is CellKind.PLAN)
 
@@ -762,10 +762,9 @@ def test_the_papers_numbers_stand_beside_ours() -> None:
         program_row("tcc", "INT", 50.0),
         program_row("own", "INT", 70.0),
         published=theirs,
-        compared=("x",),
     )
     made = beside(table, {"tcc": ("126.gcc",), "own": ()})
-    assert [column.key for column in made.columns] == ["program", "x", "x:paper", "n"]
+    assert [column.key for column in made.columns] == ["program", "x", "x:paper", "n", "n:paper"]
     rows = {row.values[0]: row.values[1:3] for row in made.rows}
     assert rows["tcc"] == (50.0, 96.9)
     assert rows["own"] == (70.0, None)
@@ -807,7 +806,6 @@ def report() -> TableReport:
         program_row("b", "INT", 25.0),
         failed,
         published=theirs,
-        compared=("x",),
         claims=(Claim("It is so.", Verdict.FAILS, "25 < 50", "data"),),
         bars=Bars(("x",), "percent"),
     )
@@ -831,6 +829,7 @@ def test_json(report: TableReport) -> None:
         "x": 50.0,
         "x:paper": 96.9,
         "n": 1234567,
+        "n:paper": 1,
     }
     assert table["claims"][0]["verdict"] == "fails"
     assert table["published"]["rows"][0]["values"]["x"] == 96.9
@@ -876,7 +875,7 @@ def test_markdown(report: TableReport) -> None:
     assert "**bad failed**: it \\<crashed\\>" in text
     assert "simprof 9.9, cost model 7-abc" in text and "`simprof table`" in text
     widths = {line.replace("\\|", "").count("|") for line in text.splitlines() if line[:3] == "| a"}
-    assert widths == {4, 5}  # the list of programs, and the table
+    assert widths == {4, 6}  # the list of programs, and the table
 
 
 def test_html_is_whole_and_escaped(report: TableReport) -> None:

@@ -121,8 +121,9 @@ def beside(table: ReportTable, matches: Mapping[str, Sequence[str]]) -> ReportTa
         `table` itself where the paper has no program that one of ours stands in for.
     """
     theirs = table.published
-    if theirs is None or not table.compared:
+    if theirs is None:
         return table
+    printed = {column.key for column in theirs.columns[1:]} - {ROUTINE}
     known = {(program_key(str(row.values[0])), _routine(theirs, row)): row for row in theirs.rows}
     partners: list[TableRow | None] = []
     for row in table.rows:
@@ -139,7 +140,7 @@ def beside(table: ReportTable, matches: Mapping[str, Sequence[str]]) -> ReportTa
         places.append((True, position))
         key = column.key.removesuffix(EXECUTED)
         # The paper's is behind what was executed.
-        if key in table.compared and not (column.key == key and f"{key}{EXECUTED}" in keys):
+        if key in printed and not (column.key == key and f"{key}{EXECUTED}" in keys):
             named = f"{key}{PAPER_COLUMN}", "(paper)"
             columns.append(TableColumn(*named, column.form, column.average, column.quotient))
             places.append((False, theirs.index(key)))

@@ -56,7 +56,6 @@ code_optimal | optimal | seconds | optimal.generation
         "of it; what the paper's tool spent its time on is not said.",
     ),
     bars=Bars(("redundant", "optimal"), "seconds to instrument"),
-    compared=("increase",),
 )
 TABLE2 = TableSpec(
     "bl94-table2",
@@ -94,7 +93,6 @@ own_no_jump_share | own: % of profiled without jump | percent | \
         "annulled branch is taken for a part of its edge.",
     ),
     bars=Bars(("profiled_share", "no_jump_share"), "%"),
-    compared=("profiled_share", "no_jump_share"),
 )
 
 
@@ -168,7 +166,6 @@ run_old_new | alone: run old/new | ratio | bytes.instructions / witness.instruct
         "nor another one of the same execution of a block tells, as wide as a register.",
     ),
     bars=Bars(("old_new", "new_bit"), "times smaller", baseline=1.0),
-    compared=("old_new", "file_ratio", "run_ratio"),
 )
 GRAPH1 = TableSpec(
     "bl94-graph1",

@@ -116,7 +116,6 @@ hash_cost | hash cost | quotient | \
         "(TPP table 4). The kernel of wcet has these routines, and hashes none.",
     ),
     bars=Bars(("pp", "qpt2"), "overhead, % of base instructions"),
-    compared=("pp", "qpt2", "pp_qpt2", "edge_ratio", "hashed", "spacing"),
     originals="epp1",
 )
 
@@ -204,9 +203,6 @@ own_routines | own: routines | count | (own_facts or facts).routines
         "edges, and 15.8 of 133.5 instructions.",
     ),
     bars=Bars(("correct",), "paths predicted completely by edges, %"),
-    compared=tuple(
-        "paths average_edges average_instructions correct routines average_paths".split()
-    ),
     originals="epp2",
     rows=_results_with("predicted_correct"),
 )
@@ -268,7 +264,6 @@ instructions_share | instructions % | percent | 100 * common_instructions / inst
         "wave5 (96.9), where its text has one.",
     ),
     bars=Bars(("static", "dynamic"), "paths of ref found by train, %"),
-    compared=("static", "dynamic", "instructions_share"),
     originals="epp3",
     rows=lambda program, found: (_common(found["ref"], found["train"]),),
 )

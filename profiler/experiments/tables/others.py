@@ -92,7 +92,6 @@ naive | counters | ratio | naive.instructions / naive.base | executed
     bars=Bars(
         ("calls", "calls_optimal", "calls_maximum"), "times the base instructions", baseline=1.0
     ),
-    compared=("calls", "calls_optimal"),
 )
 
 

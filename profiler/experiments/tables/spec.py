@@ -115,7 +115,6 @@ class TableSpec(Struct, frozen=True):
     ] = ()  # Judge the paper's claims by the finished table
     notes: tuple[str, ...] = ()
     bars: Bars | None = None
-    compared: tuple[str, ...] = ()
     # Name of the published table whose programs are those that the paper speaks of: stand-ins of
     # these alone are averaged and judged, where there are any. "": all programs are.
     originals: str = ""
@@ -281,7 +280,6 @@ def make(
         (),
         (*spec.notes, *_not_judged(programs, originals)),
         spec.bars,
-        spec.compared,
     )
     family = table.published.family if table.published else ""
     table = beside(table, {program.name: program.partners(family) for program in programs})

@@ -158,8 +158,6 @@ class ReportTable(Struct, frozen=True, omit_defaults=True):
     # How our numbers differ in kind from the paper's, one sentence each
     notes: tuple[str, ...] = ()
     bars: Bars | None = None  # The plot; None: none.
-    # Keys of columns that the paper prints as well; `beside` sets its numbers beside ours.
-    compared: tuple[str, ...] = ()
     family: str = ""  # Of published tables: whose programs the rows are, "SPEC" or "Mälardalen".
     likeness: tuple[Likeness, ...] = ()  # Of the columns with the paper's numbers beside them
 

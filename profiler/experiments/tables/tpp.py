@@ -102,7 +102,6 @@ hash_cost | hash cost | quotient | {_cost("all_hash")} / {_cost("array")}
         "parts do not add up; ours are parts of one exact run, and do.",
     ),
     bars=Bars(("array", "hash"), "overhead, % of base instructions"),
-    compared=("pp", "array", "hash", "hashed", "hash_cost"),
     originals="tpp1",
 )
 
@@ -186,7 +185,6 @@ TPP2 = TableSpec(
     _targeted_rules("TPP(5,15) reduces the overhead of PP from 28 % to 14 %, about half.", 0.65),
     notes=("Each program is guided by an edge profile of the same input, as in the paper.",),
     bars=Bars(("pp", *TPP), "overhead, % of base instructions"),
-    compared=("pp", "t515", "a515"),
     originals="tpp2",
     includes=lambda program: program.releases != {SPEC2000},
 )
@@ -248,7 +246,6 @@ w_s515 | of PP % | share | 100 * (t515.all.numbered_paths / 1000) / (pp.all.numb
         "at most so many, however many it has (table tpp4-whole).",
     ),
     bars=Bars(("pp", *TPP), "static paths, thousands", logarithmic=True),
-    compared=("pp", "t515"),
     originals="tpp4",
 )
 
@@ -317,7 +314,6 @@ obvious | obvious % | percent | \
         ),
     ),
     bars=Bars(("obvious",), "obvious path executions, %"),
-    compared=("obvious",),
     originals="tpp2",
 )
 
