@@ -49,6 +49,7 @@ from simprof.profiler.experiments.cells.workers import (
 from simprof.profiler.experiments.suites.suite import BuildReport, Input
 from simprof.profiler.experiments.suites.suite_file import load_suite
 from simprof.simulator.errors import SimulatorError, UsageError
+from tests.conftest import ROOT
 from tests.support.report_tables import document_of
 
 Find = Callable[..., Path]
@@ -623,13 +624,17 @@ def test_a_missing_file_is_made_only_where_that_is_wanted(tmp_path: Path) -> Non
         (["grid.toml", "--mode", "pp"], "--mode with grid.toml"),
         ([], "the grid has no programs"),
         (["missing.elf"], "missing.elf cannot be read"),
+        (
+            [str(ROOT / "README.md"), "--", "3000"],
+            "3000 cannot be read: there is no such file (a program's arg",
+        ),
     ],
 )
 def test_wrong_options_are_one_line(
     more: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "sweep.db"
-    assert run(["sweep", *more, "-o", str(path)]) == 125
+    assert run(["sweep", "-o", str(path), *more]) == 125
     shown = capsys.readouterr().err
     assert says in shown and shown.count("\n") == 1
 

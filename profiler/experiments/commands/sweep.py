@@ -141,6 +141,11 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
     plain = Grid()
     selecting = selection_options(options.selection(chosen))
     settings = tuple(map(parse_options, chosen["settings"])) or plain.options
+    if missing := [path for path in chosen["programs"] if not path.exists()]:
+        raise UsageError(
+            f"{missing[0]} cannot be read: there is no such file (a program's arguments stand in a "
+            "grid file)"
+        )
     programs = tuple(GridProgram(path, path.stem) for path in chosen["programs"])
     return Grid(
         suite=chosen["suite"],
