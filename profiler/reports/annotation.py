@@ -141,9 +141,12 @@ class Annotator:
             if is_called(code.profile, (target,)) or target in names_of(code.profile)
         ]
         files = [file for file in self._counts.files if _is_file(file, target)]
+        copies = () if routines or files else self._copies(target)
+        if as_code:
+            routines += [self._counts.routines[each.routine] for each in copies]
+        elif copies:
+            return self._annotation(self._source_of(copies))
         if not routines and not files:
-            if inlined := self._of_inlined(target):
-                return self._annotation(inlined)
             raise UsageError(
                 f"{target} is neither a routine of the profile nor a source file that it knows: "
                 "`simprof show PROFILE routines` lists them"
@@ -159,13 +162,20 @@ class Annotator:
             views += self._own_source(code)
         return self._annotation(views + list(map(self._source, files)))
 
-    def _of_inlined(self, target: str) -> list[SourceView]:
-        """Return the source of routines of some name that have no code of their own."""
-        lines: dict[str, set[int]] = {}
+    def _copies(self, target: str) -> list[InlinedCounts]:
+        """Return the inlined copies of routines of some name whose source is known."""
+        found = []
         for each in self._counts.inlined:
             names = {*spellings(each.copy.symbol), *base_names(each.copy.symbol), each.copy.name}
-            if each.line is None or not matches(names, (target,)):
-                continue
+            if each.line is not None and matches(names, (target,)):
+                found.append(each)
+        return found
+
+    def _source_of(self, copies: Sequence[InlinedCounts]) -> list[SourceView]:
+        """Return the source of routines that have no code but these copies."""
+        lines: dict[str, set[int]] = {}
+        for each in copies:
+            assert each.line is not None
             addresses = chain.from_iterable(
                 range(part.start, part.end, 4) for part in each.copy.ranges
             )

@@ -98,6 +98,10 @@ def test_source_of_routines_that_are_inlined_everywhere(
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert {line["line"] for line in file["lines"]} <= {1, 3, 4, 5, 6}
     assert [(each["name"], each["executions"]) for each in file["inlined"]] == [("inner", 1)] * 2
+    assert cli.run(["show", profile, "source", "inner", "--code", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [each["symbol"] for each in answer["routines"]] == ["main"]  # that holds both
+    assert answer["files"] == []
 
 
 @pytest.mark.long
